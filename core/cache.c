@@ -1,0 +1,79 @@
+/* cache.c: see cache.h. */
+#include "core/cache.h"
+
+#include "core/check.h"
+#include "core/synth.h"
+
+#include <math.h>
+
+/* A permutation of the pool's blocks: Fisher-Yates with hash-random draws. */
+static void shuffle(int32_t *order, int64_t n, uint64_t seed)
+{
+    uint64_t base = synth_base(seed, "cache.blocks");
+    for (int64_t i = 0; i < n; i++) order[i] = (int32_t)i;
+    for (int64_t i = n - 1; seed && i > 0; i--) {
+        int64_t j = (int64_t)(synth_x(base, i) % (uint64_t)(i + 1));
+        int32_t t = order[i];
+        order[i] = order[j];
+        order[j] = t;
+    }
+}
+
+static int64_t blocks_for(int64_t tokens, int64_t block)
+{
+    CHECK(tokens >= 0);
+    return tokens / block + (tokens % block != 0);
+}
+
+enum err_code cache_make(struct cache *c, struct arena *arena, int64_t layers, int64_t sequences,
+                         const int64_t *lengths_max, int64_t block, int64_t width, uint64_t seed, struct err *err)
+{
+    CHECK(layers >= 0 && sequences >= 0 && width > 0);
+    if (block < 1) return err_set(err, ERR_INPUT, "cache block size||%lld|at least 1", (long long)block);
+    *c = (struct cache){.layers = layers, .sequences = sequences, .block = block, .width = width};
+    for (int64_t s = 0; s < sequences; s++) {
+        int64_t need = blocks_for(lengths_max[s], block);
+        c->blocks += need;
+        if (need > c->blocks_max) c->blocks_max = need;
+    }
+    if (c->blocks > INT32_MAX) return err_set(err, ERR_INPUT, "cache||%lld blocks|fewer than 2^31", (long long)c->blocks);
+    c->table = arena_alloc(arena, sequences * c->blocks_max, sizeof *c->table, "block tables", err);
+    c->length = arena_alloc(arena, sequences, sizeof *c->length, "cache lengths", err);
+    int32_t *order = arena_alloc(arena, c->blocks, sizeof *order, "block order", err);
+    int64_t cells;
+    if (__builtin_mul_overflow(layers, c->blocks, &cells) || __builtin_mul_overflow(cells, block, &cells) ||
+        __builtin_mul_overflow(cells, width, &cells))
+        return err_set(err, ERR_MEMORY, "allocate memory|latent cache|%lld layers x %lld blocks x %lld x %lld|enough memory",
+                       (long long)layers, (long long)c->blocks, (long long)block, (long long)width);
+    c->pool = arena_alloc(arena, cells, sizeof *c->pool, "latent cache", err);
+    if (!c->table || !c->length || !order || !c->pool) return err->code;
+    shuffle(order, c->blocks, seed);
+    int64_t dealt = 0;
+    for (int64_t s = 0; s < sequences; s++) {
+        int64_t need = blocks_for(lengths_max[s], block);
+        c->length[s] = 0;
+        for (int64_t b = 0; b < c->blocks_max; b++)
+            c->table[s * c->blocks_max + b] = b < need ? order[dealt++] : -1;
+    }
+    for (int64_t i = 0; i < cells; i++) c->pool[i] = NAN; /* what was never written must show when it is read */
+    return ERR_OK;
+}
+
+static double *entry(const struct cache *c, int64_t layer, int64_t sequence, int64_t t)
+{
+    CHECK(layer >= 0 && layer < c->layers && sequence >= 0 && sequence < c->sequences && t >= 0);
+    CHECK(t / c->block < c->blocks_max);
+    int64_t b = c->table[sequence * c->blocks_max + t / c->block];
+    CHECK(b >= 0 && b < c->blocks);
+    return c->pool + ((layer * c->blocks + b) * c->block + t % c->block) * c->width;
+}
+
+const double *cache_read(const struct cache *c, int64_t layer, int64_t sequence, int64_t t)
+{
+    return entry(c, layer, sequence, t);
+}
+
+double *cache_write(struct cache *c, int64_t layer, int64_t sequence, int64_t t)
+{
+    return entry(c, layer, sequence, t);
+}

@@ -1,0 +1,28 @@
+/* embed.h: token embedding, op "embed".
+ *     y[t] = E[id[t]]                         no scale; model math 0, 8.2
+ * id [T] in [0, V); E [V, H] bf16, f16 or f32; y [T, H]. Rounds at RP_EMBED.
+ * Errors: an id outside the table names row, id and range. */
+#ifndef ASSAY_CORE_EMBED_H
+#define ASSAY_CORE_EMBED_H
+
+#include "core/run.h"
+#include "core/weights.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct embed {
+    int64_t T, H, V;
+    const int64_t *id;           /* [T] */
+    const struct tensor *table;  /* [V, H] */
+    double *y;                   /* [T, H] */
+};
+
+enum err_code embed_check(const struct embed *op, struct err *err) ERR_USED;
+enum err_code embed_ref(const struct embed *op, struct run *run, struct err *err) ERR_USED;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

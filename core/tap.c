@@ -1,0 +1,132 @@
+/* tap.c: see tap.h. */
+#include "core/tap.h"
+
+#include "core/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where a tap exists: once, in every layer, or in layers with experts. */
+enum place { ONCE_FIRST, EVERY_LAYER, MOE_LAYER, ONCE_LAST };
+
+static const struct {
+    const char *name;
+    enum place place;
+    bool ints;
+    const char *op, *op_moe;
+} kinds[TAP_KINDS] = {
+    [TAP_EMBED] = {"embed", ONCE_FIRST, false, "embed", "embed"},
+    [TAP_ATTN_NORM] = {"attn_norm", EVERY_LAYER, false, "norm", "norm"},
+    [TAP_Q] = {"q", EVERY_LAYER, false, "mla.q", "mla.q"},
+    [TAP_KV_LATENT] = {"kv_latent", EVERY_LAYER, false, "mla.kv", "mla.kv"},
+    [TAP_K_ROPE] = {"k_rope", EVERY_LAYER, false, "mla.kv", "mla.kv"},
+    [TAP_ATTN_CORE] = {"attn_core", EVERY_LAYER, false, "mla.core", "mla.core"},
+    [TAP_ATTN] = {"attn", EVERY_LAYER, false, "mla.output", "mla.output"},
+    [TAP_MLP_NORM] = {"mlp_norm", EVERY_LAYER, false, "norm", "norm"},
+    [TAP_ROUTER_LOGITS] = {"router_logits", MOE_LAYER, false, "router", "router"},
+    [TAP_EXPERTS] = {"experts", MOE_LAYER, true, "router", "router"},
+    [TAP_EXPERT_WEIGHTS] = {"expert_weights", MOE_LAYER, false, "router", "router"},
+    [TAP_ROUTED] = {"routed", MOE_LAYER, false, "moe", "moe"},
+    [TAP_SHARED] = {"shared", MOE_LAYER, false, "moe.shared", "moe.shared"},
+    [TAP_MLP] = {"mlp", EVERY_LAYER, false, "mlp", "moe"},
+    [TAP_OUTPUT] = {"output", EVERY_LAYER, false, "mlp", "moe"},
+    [TAP_FINAL_NORM] = {"final_norm", ONCE_LAST, false, "norm", "norm"},
+    [TAP_LOGITS] = {"logits", ONCE_LAST, false, "logits", "logits"},
+};
+
+static int64_t columns(const struct config *c, enum tap_kind kind)
+{
+    switch (kind) {
+    case TAP_Q: return c->heads * config_qk(c);
+    case TAP_KV_LATENT: return c->kv_lora;
+    case TAP_K_ROPE: return c->rope;
+    case TAP_ATTN_CORE: return c->heads * c->v_head;
+    case TAP_ROUTER_LOGITS: return c->experts;
+    case TAP_EXPERTS:
+    case TAP_EXPERT_WEIGHTS: return c->top_k;
+    case TAP_LOGITS: return c->vocab;
+    default: return c->hidden;
+    }
+}
+
+void tap_format(enum tap_kind kind, int64_t layer, char out[TAP_NAME])
+{
+    CHECK((unsigned)kind < TAP_KINDS);
+    bool once = kinds[kind].place == ONCE_FIRST || kinds[kind].place == ONCE_LAST;
+    if (once) {
+        snprintf(out, TAP_NAME, "%s", kinds[kind].name);
+    } else {
+        snprintf(out, TAP_NAME, "layers.%lld.%s", (long long)layer, kinds[kind].name);
+    }
+}
+
+static bool in_layer(const struct config *c, enum tap_kind kind, int64_t layer)
+{
+    if (kinds[kind].place == EVERY_LAYER) return true;
+    if (kinds[kind].place != MOE_LAYER || !config_is_moe(c, layer)) return false;
+    return kind != TAP_SHARED || c->shared_experts > 0;
+}
+
+static void add(struct tap *taps, int64_t *n, const struct config *c, enum tap_kind kind, int64_t layer)
+{
+    struct tap *t = &taps[(*n)++];
+    *t = (struct tap){.kind = kind, .layer = layer, .cols = columns(c, kind), .ints = kinds[kind].ints};
+    tap_format(kind, layer, t->name);
+}
+
+enum err_code tap_list(const struct config *c, int64_t first, int64_t end, struct tap **out, int64_t *count,
+                       struct err *err)
+{
+    CHECK(first >= 0 && first <= end && end <= c->layers);
+    int64_t n = 0;
+    struct tap *taps = calloc((size_t)((end - first) * TAP_KINDS + 3), sizeof *taps);
+    if (!taps) return err_set(err, ERR_MEMORY, "list taps||no memory");
+    if (first == 0) add(taps, &n, c, TAP_EMBED, -1);
+    for (int64_t layer = first; layer < end; layer++) {
+        for (int k = 0; k < TAP_KINDS; k++) {
+            if (in_layer(c, (enum tap_kind)k, layer)) add(taps, &n, c, (enum tap_kind)k, layer);
+        }
+    }
+    if (end == c->layers) {
+        add(taps, &n, c, TAP_FINAL_NORM, -1);
+        add(taps, &n, c, TAP_LOGITS, -1);
+    }
+    *out = taps;
+    *count = n;
+    return ERR_OK;
+}
+
+bool tap_parse(const char *name, enum tap_kind *kind, int64_t *layer)
+{
+    const char *tail = name;
+    *layer = -1;
+    if (strncmp(name, "layers.", 7) == 0) {
+        size_t digits = strspn(name + 7, "0123456789");
+        if (digits == 0 || digits > 9 || name[7 + digits] != '.') return false;
+        if (name[7] == '0' && digits > 1) return false; /* one spelling a layer: names are compared as text */
+        *layer = strtoll(name + 7, NULL, 10);
+        tail = name + 7 + digits + 1;
+    }
+    for (int k = 0; k < TAP_KINDS; k++) {
+        bool once = kinds[k].place == ONCE_FIRST || kinds[k].place == ONCE_LAST;
+        if (strcmp(kinds[k].name, tail) == 0 && once == (*layer < 0)) {
+            *kind = (enum tap_kind)k;
+            return true;
+        }
+    }
+    return false;
+}
+
+int64_t tap_rank(enum tap_kind kind, int64_t layer)
+{
+    if (kinds[kind].place == ONCE_FIRST) return 0;
+    if (kinds[kind].place == ONCE_LAST) return INT64_MAX / 2 + (int64_t)kind;
+    return 1 + layer * TAP_KINDS + (int64_t)kind;
+}
+
+const char *tap_op(enum tap_kind kind, bool moe)
+{
+    CHECK((unsigned)kind < TAP_KINDS);
+    return moe ? kinds[kind].op_moe : kinds[kind].op;
+}

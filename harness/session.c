@@ -1,0 +1,208 @@
+/* session.c: see session.h. */
+#include "harness/session.h"
+
+#include "core/check.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+double clock_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+int64_t memory_anonymous(void)
+{
+    long long anonymous = 0, shared = 0, kb;
+    char line[128];
+    FILE *f = fopen("/proc/self/status", "r");
+    if (!f) return 0;
+    while (fgets(line, sizeof line, f)) {
+        if (sscanf(line, "RssAnon: %lld kB", &kb) == 1) anonymous = kb;
+        if (sscanf(line, "RssShmem: %lld kB", &kb) == 1) shared = kb;
+    }
+    fclose(f);
+    return (anonymous + shared) * 1024;
+}
+
+enum err_code loaded_open(struct loaded *l, const char *model, struct err *err)
+{
+    *l = (struct loaded){0};
+    if (weights_open(&l->weights, model, err) != ERR_OK) return err->code;
+    return model_bind(&l->model, &l->weights, err);
+}
+
+void loaded_close(struct loaded *l)
+{
+    model_release(&l->model);
+    weights_close(&l->weights);
+}
+
+static int usable_threads(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n < 1 ? 1 : n > SESSION_THREADS_MAX ? SESSION_THREADS_MAX : n;
+}
+
+struct session_options session_defaults(void)
+{
+    struct err err = ERR_INIT;
+    struct session_options o = {.precision = PRECISION_F32, .linear = LINEAR_OWN, .threads = usable_threads(), .block = 64,
+                                .layer_end = -1};
+    CHECK(profile_find("math", &o.profile, &err) == ERR_OK);
+    return o;
+}
+
+enum err_code session_options_read(const struct args *a, struct session_options *o, struct err *err)
+{
+    static const char *const precisions[] = {"f32", "f64", NULL};
+    static const char *const linears[] = {"own", "blas", NULL};
+    int precision, linear;
+    int64_t threads;
+    const char *profile = args_value(a, "--profile");
+    *o = session_defaults();
+    if ((profile && profile_find(profile, &o->profile, err) != ERR_OK) ||
+        args_choice(a, "--precision", precisions, 0, &precision, err) != ERR_OK ||
+        args_choice(a, "--linear", linears, 0, &linear, err) != ERR_OK ||
+        args_int(a, "--threads", 1, SESSION_THREADS_MAX, o->threads, &threads, err) != ERR_OK ||
+        args_int(a, "--block-size", 1, 1 << 20, o->block, &o->block, err) != ERR_OK ||
+        args_int(a, "--prefill-chunk", 1, INT32_MAX, 0, &o->chunk, err) != ERR_OK ||
+        args_int(a, "--decode-last", 0, INT32_MAX, 0, &o->decode_last, err) != ERR_OK)
+        return err->code;
+    o->precision = precision ? PRECISION_F64 : PRECISION_F32;
+    o->linear = linear ? LINEAR_BLAS : LINEAR_OWN;
+    o->threads = (int)threads;
+    return ERR_OK;
+}
+
+enum err_code session_open(struct session *s, const struct loaded *l, const struct session_options *o,
+                           int64_t sequences, const int64_t *lengths_max, struct err *err)
+{
+    const struct config *c = l->model.config;
+    *s = (struct session){.loaded = l, .options = *o, .arena = ARENA_INIT, .base_bytes = memory_anonymous()};
+    int64_t layers = o->layer_end >= 0 ? o->layer_end : c->layers;
+    s->run = (struct run){.arena = &s->arena, .profile = o->profile, .precision = o->precision, .linear = o->linear,
+                          .act = c->dtype, .threads = o->threads, .progress = progress_show};
+    /* Blocks are dealt out shuffled: nothing may lean on neighbours in the pool. */
+    return cache_make(&s->cache, &s->arena, layers, sequences, lengths_max, o->block, c->kv_lora + c->rope, 1, err);
+}
+
+void session_close(struct session *s)
+{
+    arena_release(&s->arena, NULL);
+    *s = (struct session){0};
+}
+
+int64_t session_peak_bytes(const struct session *s)
+{
+    int64_t now = memory_anonymous(), bound = s->base_bytes + (int64_t)s->arena.bytes_peak;
+    return now > bound ? now : bound;
+}
+
+/* Rows of one step, growable within one batch. */
+struct step_rows {
+    struct rows rows;
+    int32_t *sequence;
+    int64_t *position, *token, *dump_row;
+};
+
+static enum err_code rows_make(struct step_rows *r, struct arena *arena, int64_t room, struct err *err)
+{
+    r->sequence = arena_alloc(arena, room, sizeof *r->sequence, "rows of a step", err);
+    r->position = arena_alloc(arena, room, sizeof *r->position, "rows of a step", err);
+    r->token = arena_alloc(arena, room, sizeof *r->token, "rows of a step", err);
+    r->dump_row = arena_alloc(arena, room, sizeof *r->dump_row, "rows of a step", err);
+    r->rows = (struct rows){0, r->sequence, r->position, r->token, r->dump_row};
+    return err->code;
+}
+
+static void rows_add(struct step_rows *r, int64_t sequence, int64_t position, int64_t token, int64_t dump_row)
+{
+    int64_t i = r->rows.count++;
+    r->sequence[i] = (int32_t)sequence;
+    r->position[i] = position;
+    r->token[i] = token;
+    r->dump_row[i] = dump_row;
+}
+
+static enum err_code run_step(struct session *s, const struct step_rows *r, bool decode, struct tap_sink *sink,
+                              struct forced *forced, double *logits, struct err *err)
+{
+    const struct config *c = s->loaded->model.config;
+    const struct step step = {.model = &s->loaded->model, .cache = &s->cache, .rows = &r->rows,
+                              .layer_end = s->options.layer_end >= 0 ? s->options.layer_end : c->layers,
+                              .decode = decode, .sink = sink, .forced = forced ? forced_give : NULL,
+                              .forced_ctx = forced, .logits = logits};
+    return model_step_ref(&step, &s->run, err);
+}
+
+/* Takes the next rows of every sequence: up to `most` each, up to its prefill end (or its last token). */
+static void next_rows(const struct session *s, const struct tokens *t, int64_t most, bool decode, struct step_rows *r)
+{
+    int64_t begin = 0;
+    r->rows.count = 0;
+    for (int64_t q = 0; q < t->sequences; begin += t->length[q++]) {
+        int64_t last = s->options.decode_last < t->length[q] ? s->options.decode_last : t->length[q];
+        int64_t end = decode ? t->length[q] : t->length[q] - last;
+        int64_t at = s->cache.length[q];
+        for (int64_t n = 0; n < most && at + n < end; n++) rows_add(r, q, at + n, t->id[begin + at + n], begin + at + n);
+    }
+}
+
+static void keep_last(const struct session *s, const struct tokens *t, const struct step_rows *r, const double *logits,
+                      double *last)
+{
+    int64_t V = s->loaded->model.config->vocab;
+    for (int64_t i = 0; i < r->rows.count; i++) {
+        int64_t q = r->sequence[i];
+        if (r->position[i] == t->length[q] - 1) memcpy(last + q * V, logits + i * V, (size_t)V * sizeof *last);
+    }
+}
+
+enum err_code session_forward(struct session *s, const struct tokens *t, struct tap_sink *sink, struct forced *forced,
+                              double *last, struct err *err)
+{
+    CHECK(t->sequences == s->cache.sequences);
+    struct arena_block *mark = arena_mark(&s->arena);
+    struct step_rows r;
+    if (tokens_check(t, s->loaded->model.config->vocab, err) != ERR_OK || rows_make(&r, &s->arena, t->count, err) != ERR_OK)
+        goto done;
+    for (int decode = 0; decode < 2; decode++) {
+        int64_t most = decode ? 1 : s->options.chunk ? s->options.chunk : t->count;
+        for (next_rows(s, t, most, decode, &r); r.rows.count > 0; next_rows(s, t, most, decode, &r)) {
+            struct arena_block *step_mark = arena_mark(&s->arena);
+            double *logits = NULL;
+            if (last) logits = arena_alloc(&s->arena, r.rows.count * s->loaded->model.config->vocab, sizeof *logits, "logits", err);
+            if (err->code != ERR_OK || run_step(s, &r, decode, sink, forced, logits, err) != ERR_OK) goto done;
+            if (last) keep_last(s, t, &r, logits, last);
+            arena_release(&s->arena, step_mark);
+        }
+    }
+done:
+    arena_release(&s->arena, mark);
+    return err->code;
+}
+
+enum err_code session_decode(struct session *s, const int64_t *token, double *logits, struct err *err)
+{
+    struct arena_block *mark = arena_mark(&s->arena);
+    int64_t V = s->loaded->model.config->vocab;
+    struct step_rows r;
+    double *y = arena_alloc(&s->arena, s->cache.sequences * V, sizeof *y, "logits", err);
+    if (y && rows_make(&r, &s->arena, s->cache.sequences, err) == ERR_OK) {
+        for (int64_t q = 0; q < s->cache.sequences; q++) {
+            if (token[q] >= 0) rows_add(&r, q, s->cache.length[q], token[q], q);
+        }
+        if (r.rows.count > 0 && run_step(s, &r, true, NULL, NULL, y, err) == ERR_OK) {
+            for (int64_t i = 0; i < r.rows.count; i++) memcpy(logits + r.sequence[i] * V, y + i * V, (size_t)V * sizeof *y);
+        }
+    }
+    arena_release(&s->arena, mark);
+    return err->code;
+}

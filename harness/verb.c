@@ -1,0 +1,131 @@
+/* verb.c: from a command line to an exit status. One list of verbs; each lives in verb_NAME.c. */
+#include "harness/verb.h"
+
+#include "core/file.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct verb *const verbs[] = {
+    &verb_forward, &verb_diff, &verb_op, &verb_generate, &verb_synth, &verb_doctor, NULL,
+};
+
+static void print_usage(FILE *f)
+{
+    fprintf(f, "assay %s: does a fast inference path compute what the model says?\n\n", ASSAY_VERSION);
+    for (int i = 0; verbs[i]; i++) fprintf(f, "  assay %-9s %s\n", verbs[i]->name, verbs[i]->about);
+    fprintf(f, "\n`assay VERB --help` lists a verb's options. Exit status: 0 holds, 1 a difference, 2 unusable input,\n"
+               "3 environment, 4 a fault's outcome was not the expected one.\n");
+}
+
+static void print_help(const struct verb *v)
+{
+    printf("assay %s %s\n\n%s\n\n", v->name, v->usage, v->about);
+    for (const struct option_row *o = v->options; o && o->name; o++) {
+        char left[64];
+        snprintf(left, sizeof left, "%s%s%s", o->name, o->metavar ? " " : "", o->metavar ? o->metavar : "");
+        printf("  %-26s %s\n", left, o->help);
+    }
+    printf("  %-26s %s\n", "--json", "one JSON object on stdout, nothing else there");
+}
+
+static const char *verdict_of(enum err_code rc)
+{
+    return rc == ERR_OK ? "pass" : rc == ERR_DIFF ? "fail" : "error";
+}
+
+static json_t *error_object(const struct err *err)
+{
+    json_t *chain = json_array();
+    for (int i = 0; i < err->notes; i++) json_array_append_new(chain, json_stringn_nocheck(err->note[i], strlen(err->note[i])));
+    return json_pack("{s:s, s:s, s:s, s:s, s:o}", "what", err->what, "where", err->where, "found", err->found, "wanted",
+                     err->wanted, "chain", chain);
+}
+
+/* One JSON object on stdout. A result that cannot be written is not a result. */
+static int print_json(json_t *result, enum err_code rc, const char *verb, const struct err *err)
+{
+    int status = err_exit(rc);
+    json_object_set_new(result, "assay", json_string(ASSAY_VERSION));
+    json_object_set_new(result, "verb", json_string(verb));
+    json_object_set_new(result, "verdict", json_string(verdict_of(rc)));
+    json_object_set_new(result, "exit", json_integer(status));
+    if (rc != ERR_OK && rc != ERR_DIFF) json_object_set_new(result, "error", error_object(err));
+    char *text = json_dumps(result, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17));
+    if (!text) {
+        fprintf(stderr, "assay: error: write result: JSON: no memory, or a text that is no UTF-8\n");
+        return err_exit(ERR_MEMORY);
+    }
+    bool written = puts(text) >= 0 && fflush(stdout) == 0;
+    free(text);
+    if (written) return status;
+    fprintf(stderr, "assay: error: write result: standard output: found an error while writing, wanted %s\n", "room");
+    return err_exit(ERR_IO);
+}
+
+static void print_error(const struct err *err)
+{
+    char line[ERR_LINE];
+    fprintf(stderr, "assay: error: %s\n", err_line(err, line, sizeof line));
+}
+
+static int run_verb(const struct verb *v, int argc, char **argv)
+{
+    struct err err = ERR_INIT;
+    struct args a;
+    json_t *result = json_object();
+    enum err_code rc = args_parse(&a, v, argc, argv, &err);
+    if (rc == ERR_OK && args_has(&a, "--help")) {
+        print_help(v);
+        json_decref(result);
+        return 0;
+    }
+    if (rc == ERR_OK) rc = v->run(&a, result, &err);
+    progress_end();
+    int status = err_exit(rc);
+    if (a.json) status = print_json(result, rc, v->name, &err);
+    if (rc != ERR_OK && rc != ERR_DIFF) print_error(&err);
+    if (!a.json && fflush(stdout) != 0) {
+        fprintf(stderr, "assay: error: write result: standard output: found an error while writing, wanted %s\n", "room");
+        status = status ? status : err_exit(ERR_IO);
+    }
+    json_decref(result);
+    return status;
+}
+
+/* An interrupted run leaves no half-written file behind, and dies of the signal that it got. */
+static void on_signal(int number)
+{
+    file_out_abandon_all();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+int assay_main(int argc, char **argv)
+{
+    signal(SIGINT, on_signal);
+    signal(SIGTERM, on_signal);
+    signal(SIGHUP, on_signal);
+    signal(SIGPIPE, SIG_IGN);
+    if (argc < 2) {
+        print_usage(stderr);
+        return err_exit(ERR_USAGE);
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+        print_usage(stdout);
+        return 0;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("assay %s\n", ASSAY_VERSION);
+        return 0;
+    }
+    for (int i = 0; verbs[i]; i++) {
+        if (strcmp(verbs[i]->name, argv[1]) == 0) return run_verb(verbs[i], argc - 2, argv + 2);
+    }
+    fprintf(stderr, "assay: error: verb: found \"%s\", wanted one of", argv[1]);
+    for (int i = 0; verbs[i]; i++) fprintf(stderr, " %s", verbs[i]->name);
+    fprintf(stderr, "\n");
+    return err_exit(ERR_USAGE);
+}

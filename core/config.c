@@ -200,6 +200,10 @@ static enum err_code check_relations(const json_t *j, const char *where, const s
                        (long long)c->heads);
     if (bias) return err_set(err, ERR_INPUT, "read key \"attention_bias\"|%s|true|false", where);
     if (strcmp(act, "silu") != 0) return err_set(err, ERR_INPUT, "read key \"hidden_act\"|%s|\"%s\"|silu", where, act);
+    double scale = config_softmax_scale(c);
+    if (!(scale > 0) || !isfinite(scale))
+        return err_set(err, ERR_INPUT, "softmax scale|%s|%g from mscale_all_dim %g and factor %g|a finite one above 0", where,
+                       scale, c->scaling.mscale_all_dim, c->scaling.factor);
     if (c->experts % c->groups)
         return err_set(err, ERR_INPUT, "expert groups|%s|%lld experts in %lld groups|groups that divide the experts",
                        where, (long long)c->experts, (long long)c->groups);

@@ -31,13 +31,15 @@ struct dump_out {
     int64_t batch_rows;   /* rows of the whole batch */
     int64_t *keep;        /* [batch_rows]: row of the file, or -1 */
     int64_t kept;
+    int64_t *written;     /* [count]: rows that each tap was given */
     enum dtype reals;     /* DT_F32 or DT_F64 */
     unsigned char *row_buffer;
     struct tap_sink sink; /* give this to the forward pass */
 };
 
 /* Plans the file: these taps, of these rows (keep_first .. keep_end of the batch). The target's name is written when
- * dump_commit() succeeds, never before. A target that cannot seek is refused unless it is a plain device. */
+ * dump_commit() succeeds, never before; it fails when a planned tap was not given all its rows, which would read back
+ * as zeros. The names of `taps` are borrowed, and `d` must not move. A target that cannot seek is refused unless it is a plain device. */
 enum err_code dump_create(struct dump_out *d, const char *path, const struct tap *taps, int64_t count,
                           int64_t batch_rows, int64_t keep_first, int64_t keep_end, enum dtype reals,
                           const struct st_meta *meta, int64_t metas, struct err *err) ERR_USED;

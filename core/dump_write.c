@@ -39,6 +39,7 @@ static enum err_code put(struct dump_out *d, const char *name, const struct rows
         }
         if (file_out_write_at(&d->file, bytes, row_bytes, d->header_bytes + e->offset + at * row_bytes, err) != ERR_OK)
             return err_note(err, "tap %s", name);
+        d->written[e - d->entries]++;
     }
     return ERR_OK;
 }
@@ -79,8 +80,9 @@ enum err_code dump_create(struct dump_out *d, const char *path, const struct tap
     char *header = NULL;
     if (plan_entries(d, taps, count, &cols_max, err) != ERR_OK) return err->code;
     d->keep = calloc((size_t)batch_rows + 1, sizeof *d->keep);
+    d->written = calloc((size_t)count + 1, sizeof *d->written);
     d->row_buffer = malloc((size_t)cols_max * sizeof(double));
-    if (!d->keep || !d->row_buffer) return err_set(err, ERR_MEMORY, "plan dump|%s|no memory", path);
+    if (!d->keep || !d->written || !d->row_buffer) return err_set(err, ERR_MEMORY, "plan dump|%s|no memory", path);
     for (int64_t i = 0; i < batch_rows; i++) d->keep[i] = i >= keep_first && i < keep_end ? i - keep_first : -1;
     if (st_plan(d->entries, d->count, meta, metas, &header, &d->header_bytes, err) != ERR_OK) return err->code;
     if (file_out_open(&d->file, path, err) == ERR_OK)
@@ -93,6 +95,11 @@ enum err_code dump_create(struct dump_out *d, const char *path, const struct tap
 
 enum err_code dump_commit(struct dump_out *d, struct err *err)
 {
+    for (int64_t i = 0; i < d->count && err->code == ERR_OK; i++) {
+        if (d->written[i] != d->kept)
+            err_set(err, ERR_IO, "write dump|%s: tap %s|%lld rows given|%lld", d->file.path, d->entries[i].name,
+                    (long long)d->written[i], (long long)d->kept);
+    }
     return file_out_commit(&d->file, err);
 }
 
@@ -101,6 +108,7 @@ void dump_abandon(struct dump_out *d)
     file_out_abandon(&d->file);
     free(d->entries);
     free(d->keep);
+    free(d->written);
     free(d->row_buffer);
     *d = (struct dump_out){.file = FILE_OUT_INIT};
 }

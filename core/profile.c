@@ -4,6 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Common to transformers 4 and 5. */
+#define HF_ROUNDS                                                                                  \
+    [RP_EMBED] = true, [RP_LINEAR] = true, [RP_NORM_INNER] = true, [RP_NORM] = true,               \
+    [RP_ROPE_TABLE] = true, [RP_ROPE_TERM] = true, [RP_ROPE] = true, [RP_SCORE] = true,            \
+    [RP_SCORE_SCALED] = true, [RP_PROB] = true, [RP_ATTN_CORE] = true, [RP_RESIDUAL] = true,       \
+    [RP_SILU] = true, [RP_ACT] = true, [RP_ROUTED] = true, [RP_MOE] = true, [RP_LOGITS] = true
+
 static const struct profile profiles[] = {
     {
         .name = "math",
@@ -13,12 +20,16 @@ static const struct profile profiles[] = {
     },
     {
         .name = "hf",
-        .about = "transformers, eager attention",
+        .about = "transformers 5, eager attention; experts summed in bf16",
         .verified = true,
-        .rounds = {[RP_EMBED] = true, [RP_LINEAR] = true, [RP_NORM_INNER] = true, [RP_NORM] = true,
-                   [RP_ROPE_TABLE] = true, [RP_ROPE_TERM] = true, [RP_ROPE] = true, [RP_SCORE] = true,
-                   [RP_SCORE_SCALED] = true, [RP_PROB] = true, [RP_ATTN_CORE] = true, [RP_RESIDUAL] = true,
-                   [RP_SILU] = true, [RP_ACT] = true, [RP_ROUTED] = true, [RP_MOE] = true, [RP_LOGITS] = true},
+        .rounds = {HF_ROUNDS, [RP_EXPERT_TERM] = true, [RP_EXPERT_SUM] = true},
+    },
+    {
+        .name = "hf4",
+        .family = "hf",
+        .about = "transformers 4, eager attention; experts summed in float32",
+        .verified = true,
+        .rounds = {HF_ROUNDS},
     },
     {
         .name = "vllm",
@@ -66,5 +77,5 @@ enum err_code profile_find(const char *name, struct profile *out, struct err *er
         if (exact) memset(out->rounds, 0, sizeof out->rounds);
         return ERR_OK;
     }
-    return err_set(err, ERR_USAGE, "profile||\"%s\"|math, hf, vllm, sgl, or one of these followed by +exact", name);
+    return err_set(err, ERR_USAGE, "profile||\"%s\"|math, hf, hf4, vllm, sgl, or one of these followed by +exact", name);
 }

@@ -33,6 +33,7 @@ enum round_point {
     RP_ACT,           /* silu(gate) * up */
     RP_EXPERT_WEIGHT, /* a routing weight as it multiplies an expert's output */
     RP_EXPERT_TERM,   /* weight * expert output */
+    RP_EXPERT_SUM,    /* the running sum after each expert, where the engine accumulates in its own type */
     RP_ROUTED_SCALED, /* the expert sum times the routed scale, where the engine scales the sum */
     RP_ROUTED,        /* the expert sum */
     RP_MOE,           /* routed + shared */
@@ -43,6 +44,7 @@ enum round_point {
 struct profile {
     char name[16];             /* with its "+exact" */
     const char *about;
+    const char *family;        /* the name that stands for several releases of one engine; NULL: its own */
     bool verified;             /* confirmed by dumps of that engine */
     bool latent_eps_config;    /* q_a and kv_a norms use rms_norm_eps; else 1e-6 (model math 8.4) */
     bool decode_absorbed;      /* decode steps use the absorbed form of MLA */
@@ -52,7 +54,7 @@ struct profile {
     bool rounds[RP_COUNT];
 };
 
-/* "math", "hf", "vllm", "sgl", and "NAME+exact" (the conventions of NAME, no rounding). Unknown names are an error
+/* "math", "hf", "hf4", "vllm", "sgl", and "NAME+exact" (the conventions of NAME, no rounding). Unknown names are an error
  * that lists the known ones. The result lives as long as the program. */
 enum err_code profile_find(const char *name, struct profile *out, struct err *err) ERR_USED;
 /* Name of row i, or NULL past the end. */

@@ -38,7 +38,7 @@ struct session_options session_defaults(void);
 enum err_code session_options_read(const struct args *a, struct session_options *o, struct err *err) ERR_USED;
 /* The rows of these options for a verb's table. */
 #define SESSION_OPTION_ROWS                                                                        \
-    {"--profile", "NAME", "math, hf, vllm, sgl, or NAME+exact (default math)", false},             \
+    {"--profile", "NAME", "math, hf, hf4, vllm, sgl, or NAME+exact (default math)", false},             \
     {"--precision", "f32|f64", "arithmetic of the reference (default f32)", false},                \
     {"--linear", "own|blas", "order of summation: fixed, or OpenBLAS's (default own)", false},     \
     {"--threads", "N", "threads; never changes a bit (default: all)", false},                      \

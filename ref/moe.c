@@ -44,6 +44,7 @@ static void scatter(const struct moe *op, const struct run *run, struct batch *b
         for (int64_t h = 0; h < op->H; h++) y[h] *= w;
         if (run->profile.rounds[RP_EXPERT_TERM]) run_round(run, RP_EXPERT_TERM, y, op->H);
         for (int64_t h = 0; h < op->H; h++) sum[h] += y[h];
+        if (run->profile.rounds[RP_EXPERT_SUM]) run_round(run, RP_EXPERT_SUM, sum, op->H);
     }
 }
 

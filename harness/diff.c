@@ -1,0 +1,140 @@
+/* diff.c: see diff.h. The reference runs are in diff_model.c, the result as JSON in diff_json.c. */
+#include "harness/diff.h"
+
+#include "core/text.h"
+#include "harness/diff_model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Taps that the subject's own order promises, or --require names, and that are not there. */
+static enum err_code find_promised(struct diff *d, const struct diff_request *r, struct err *err)
+{
+    int64_t patterns = 0;
+    while (r->require && r->require[patterns]) patterns++;
+    d->promised = calloc((size_t)(d->subject.promised_count + d->base->count + patterns) + 1, sizeof *d->promised);
+    if (!d->promised) return err_set(err, ERR_MEMORY, "check promised taps||no memory");
+    for (int64_t i = 0; i < d->subject.promised_count; i++) {
+        if (!dump_find(&d->subject, d->subject.promised[i])) d->promised[d->promised_count++] = d->subject.promised[i];
+    }
+    for (int64_t p = 0; p < patterns; p++) {
+        bool present = false, absent = false;
+        for (int64_t i = 0; i < d->rows.count; i++) present |= text_glob(r->require[p], d->rows.pairs[i].subject->name);
+        for (int64_t i = 0; i < d->rows.missing_count; i++) {
+            if (!text_glob(r->require[p], d->rows.missing[i])) continue;
+            d->promised[d->promised_count++] = d->rows.missing[i];
+            absent = true;
+        }
+        if (!present && !absent) d->promised[d->promised_count++] = r->require[p];
+    }
+    return ERR_OK;
+}
+
+static void set_extent(struct diff *d)
+{
+    d->judge.layers = 1;
+    d->judge.widest = 1;
+    for (int64_t i = 0; i < d->rows.count; i++) {
+        const struct dump_tap *t = d->rows.pairs[i].truth;
+        if (t->cols > d->judge.widest) d->judge.widest = t->cols;
+        if (t->known && t->layer + 1 > d->judge.layers) d->judge.layers = t->layer + 1;
+    }
+}
+
+/* The tap of expert ids is judged by its flips: certified ones are counted, any other is red. */
+static void judge_experts(const struct diff *d, const struct pair *p, struct tap_judgement *out)
+{
+    int64_t all = 0, open = 0, first = -1;
+    for (int64_t i = 0; i < d->flips.count; i++) {
+        const struct flip *f = &d->flips.list[i];
+        if (f->layer != p->subject->layer) continue;
+        all++;
+        if (f->certified) continue;
+        if (open++ == 0) first = f->row;
+    }
+    out->verdict = open ? TAP_FAIL : TAP_PASS;
+    out->row = first;
+    snprintf(out->from, sizeof out->from, "exact: sets of experts, near ties certified by score errors");
+    if (open)
+        snprintf(out->why, sizeof out->why, "%lld rows chose other experts%s, first row %lld", (long long)open,
+                 d->has_model ? " than score errors explain" : "", (long long)first);
+    else if (all)
+        snprintf(out->why, sizeof out->why, "%lld near ties, certified", (long long)all);
+    else
+        out->why[0] = '\0';
+}
+
+static enum err_code judge_all(struct diff *d, struct err *err)
+{
+    d->first = -1;
+    d->taps = calloc((size_t)d->rows.count + 1, sizeof *d->taps);
+    if (!d->taps) return err_set(err, ERR_MEMORY, "judge taps||no memory");
+    for (int64_t i = 0; i < d->rows.count; i++) {
+        const struct pair *p = &d->rows.pairs[i];
+        struct tap_judgement *t = &d->taps[i];
+        if (judge_pair(&d->judge, p, t, err) != ERR_OK) return err_note(err, "tap %s", p->subject->name);
+        if (t->measure.elements > 0 && p->subject->known && p->subject->kind == TAP_EXPERTS) judge_experts(d, p, t);
+        if (t->verdict == TAP_UNCHECKED) continue;
+        d->compared++;
+        if (t->verdict != TAP_FAIL) continue;
+        d->failed++;
+        if (d->first < 0) d->first = i;
+    }
+    return ERR_OK;
+}
+
+static enum err_code prepare(struct diff *d, const struct diff_request *r, struct err *err)
+{
+    if (dump_open(&d->subject, r->subject, err) != ERR_OK) return err->code;
+    if (r->truth && dump_open(&d->truth, r->truth, err) != ERR_OK) return err->code;
+    if (r->profile_run && dump_open(&d->profile_run, r->profile_run, err) != ERR_OK) return err->code;
+    d->base = &d->truth;
+    d->judge.kind = !isnan(r->bound) ? BOUND_USER : r->profile_run ? BOUND_MEASURED : BOUND_DERIVED;
+    d->judge.user = r->bound;
+    snprintf(d->profile_name, sizeof d->profile_name, "%s", r->profile ? r->profile : "given");
+    if (r->model && diff_model(d, r, err) != ERR_OK) return err->code;
+    return align_dumps(&d->subject, d->base, &d->rows, err);
+}
+
+enum err_code diff_run(struct diff *d, const struct diff_request *r, struct err *err)
+{
+    *d = (struct diff){.first = -1};
+    if (prepare(d, r, err) != ERR_OK) return err->code;
+    set_extent(d);
+    d->judge.rows = &d->rows;
+    if (d->judge.kind == BOUND_MEASURED) {
+        if (align_dumps(&d->subject, &d->profile_run, &d->profile_rows, err) != ERR_OK) return err->code;
+        d->judge.profile = &d->profile_run;
+        d->judge.profile_row = d->profile_rows.row;
+        d->judge.profile_name = d->profile_name;
+    }
+    if (d->has_model && d->profile_rows.row) {
+        if (flips_find(&d->loaded.model, &d->subject, &d->math, d->rows.row, &d->profile_run, d->profile_rows.row, &d->flips,
+                       err) != ERR_OK)
+            return err->code;
+    } else if (flips_compare(&d->subject, d->base, d->rows.rows >= 0 ? d->rows.row : NULL, &d->flips, err) != ERR_OK) {
+        return err->code;
+    }
+    if (judge_all(d, err) != ERR_OK || find_promised(d, r, err) != ERR_OK) return err->code;
+    if (d->has_model) diff_check_truth(d);
+    return d->compared == 0 || d->failed > 0 || d->promised_count > 0 ? ERR_DIFF : ERR_OK;
+}
+
+void diff_close(struct diff *d)
+{
+    free(d->taps);
+    free(d->promised);
+    flips_free(&d->flips);
+    align_free(&d->rows);
+    align_free(&d->profile_rows);
+    forced_free(&d->forced);
+    tokens_free(&d->tokens);
+    dump_close(&d->math);
+    dump_close(&d->profile_run);
+    dump_close(&d->truth);
+    dump_close(&d->subject);
+    loaded_close(&d->loaded);
+    *d = (struct diff){0};
+}

@@ -1,0 +1,103 @@
+/* verb_diff.c: two dumps beside each other. */
+#include "core/file.h"
+#include "harness/diff.h"
+#include "harness/verb.h"
+#include "reports/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { REQUIRE_MAX = 32, TABLE_ROWS = 12 };
+
+static const struct option_row options[] = {
+    {"--bound", "B", "largest relative RMS of a tap; a row may have 4 B", false},
+    {"--profile", "NAME", "where the subject rounds (default: as it says, else by fit)", false},
+    {"--profile-run", "DUMP", "the reference's own run in that profile", false},
+    {"--model", "MODEL", "re-run the reference: equal routing, measured bounds, margins", false},
+    {"--tokens", "T", "tokens of the subject (default: its own metadata)", false},
+    {"--require", "GLOB", "taps that must be there (may be repeated)", true},
+    {"--threads", "N", "threads of the reference", false},
+    {"--out", "DIR", "also write diff.json and diff.txt there", false},
+    {NULL, NULL, NULL, false},
+};
+
+static enum err_code read_request(const struct args *a, struct diff_request *r, const char **require, struct err *err)
+{
+    int64_t threads;
+    *r = (struct diff_request){
+        .subject = a->word[0], .truth = a->words > 1 ? a->word[1] : NULL, .model = args_value(a, "--model"),
+        .tokens = args_value(a, "--tokens"), .profile = args_value(a, "--profile"),
+        .profile_run = args_value(a, "--profile-run"), .require = require};
+    if (args_double(a, "--bound", 0, INFINITY, NAN, &r->bound, err) != ERR_OK ||
+        args_int(a, "--threads", 1, SESSION_THREADS_MAX, 0, &threads, err) != ERR_OK)
+        return err->code;
+    r->threads = (int)threads;
+    for (int i = 0; i < REQUIRE_MAX; i++) require[i] = args_value_at(a, "--require", i);
+    if (!r->truth && !r->model) return err_set(err, ERR_USAGE, "arguments|diff|one dump|SUBJECT TRUTH, or --model MODEL");
+    if (r->profile && !r->model && !r->profile_run)
+        return err_set(err, ERR_USAGE, "arguments|diff|--profile alone|--model MODEL or --profile-run DUMP with it");
+    return ERR_OK;
+}
+
+static enum err_code write_file(const char *folder, const char *name, const char *text, struct err *err)
+{
+    char path[FILE_PATH];
+    struct file_out f = FILE_OUT_INIT;
+    if (file_join(folder, name, path, err) == ERR_OK && file_out_open(&f, path, err) == ERR_OK &&
+        file_out_write(&f, text, (int64_t)strlen(text), err) == ERR_OK)
+        (void)!file_out_commit(&f, err);
+    file_out_abandon(&f);
+    return err->code;
+}
+
+static enum err_code write_reports(const json_t *result, const char *folder, struct err *err)
+{
+    char *text = NULL, *json = json_dumps(result, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    if (f) {
+        report_diff_text(result, f, false, 0);
+        fclose(f);
+    }
+    if (!f || !json || !text) err_set(err, ERR_MEMORY, "write report|%s|no memory", folder);
+    if (err->code == ERR_OK && file_make_folder(folder, err) == ERR_OK &&
+        write_file(folder, "diff.json", json, err) == ERR_OK)
+        (void)!write_file(folder, "diff.txt", text, err);
+    free(text);
+    free(json);
+    return err->code;
+}
+
+static enum err_code run(const struct args *a, json_t *result, struct err *err)
+{
+    struct diff d = {0};
+    struct diff_request r;
+    const char *require[REQUIRE_MAX + 1] = {NULL};
+    if (read_request(a, &r, require, err) != ERR_OK) return err->code;
+    enum err_code rc = diff_run(&d, &r, err);
+    progress_end();
+    if (rc == ERR_OK || rc == ERR_DIFF) {
+        const char *folder = args_value(a, "--out");
+        json_object_set_new(result, "verdict", json_string(rc == ERR_OK ? "pass" : "fail"));
+        if (diff_json(&d, result, err) != ERR_OK || (folder && write_reports(result, folder, err) != ERR_OK)) {
+            rc = err->code;
+        } else if (!a->json) {
+            report_diff_text(result, stdout, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"), TABLE_ROWS);
+            if (folder) printf("report: %s/diff.txt\n", folder);
+        }
+    }
+    diff_close(&d);
+    return rc;
+}
+
+const struct verb verb_diff = {
+    .name = "diff",
+    .usage = "SUBJECT TRUTH [--bound B] [--model MODEL [--profile P]] [options]",
+    .about = "compare two dumps and say where they first diverge",
+    .words_min = 1,
+    .words_max = 2,
+    .options = options,
+    .run = run,
+};

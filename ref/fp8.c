@@ -5,7 +5,7 @@ void fp8_rows(const struct matrix *m, int64_t row, int64_t n, void *scratch, flo
 {
     float value[256];
     for (int b = 0; b < 256; b++) value[b] = e4m3_to_f32((uint8_t)b);
-    char *scale_buffer = (char *)scratch + m->in;
+    char *scale_buffer = (char *)scratch + (m->in + 7) / 8 * 8; /* float32 values: aligned */
     for (int64_t r = 0; r < n; r++) {
         const uint8_t *code = tensor_elements(&m->data, (row + r) * m->in, m->in, scratch);
         int64_t blocks = m->scale.shape[1];

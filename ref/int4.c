@@ -83,14 +83,12 @@ static void general_row(const struct matrix *m, const struct packed_row *p, cons
     }
 }
 
-/* The checkpoint's own case: 4 bits, bf16 scales, whole words a group. */
-static void fast_row(const struct matrix *m, const struct packed_row *p, float *out)
+/* The checkpoint's own case: 4 bits, bf16 scales, whole words a group. `zeros`: room for one a group. */
+static void fast_row(const struct matrix *m, const struct packed_row *p, int *zeros, float *out)
 {
-    const struct kernel *k = kernel_best();
+    for (int64_t g = 0; p->zero && g < p->groups; g++) zeros[g] = zero_point(m, p, g);
     int64_t group = m->group ? m->group : m->in;
-    for (int64_t g = 0; g < p->groups; g++)
-        k->int4_bf16(group / 8, (const uint32_t *)(const void *)((const char *)p->words + g * group / 2),
-                     zero_point(m, p, g), scale_at(m, p, g), out + g * group);
+    kernel_best()->int4_bf16(p->groups, group / 8, p->words, p->scale, p->zero ? zeros : NULL, out);
 }
 
 /* A stored group index, or NULL: absent, or a -1 in it says that it is not in use. */
@@ -112,7 +110,7 @@ void int4_rows(const struct matrix *m, int64_t row, int64_t n, void *scratch, fl
     bool fast = m->bits == 4 && m->scale.dtype == DT_BF16 && group % 8 == 0 && m->in % group == 0 && !g_idx;
     for (int64_t r = 0; r < n; r++) {
         struct packed_row p = open_row(m, row + r, scratch);
-        if (fast) fast_row(m, &p, out + r * ld);
+        if (fast) fast_row(m, &p, (int *)(void *)index_at, out + r * ld);
         else general_row(m, &p, g_idx, out + r * ld);
         for (int64_t c = 0; q && c < m->in; c++) q[r * m->in + c] = (int8_t)code_at(m, &p, c);
     }

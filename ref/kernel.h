@@ -17,8 +17,10 @@ struct kernel {
     void (*product_f64)(int64_t T, int64_t n, int64_t K, const double *x, const float *w, double *y, int64_t ldy);
     /* out[j] = sum over i < terms, ascending, of a[i] * m[i * ld + j], j < width; ld and width multiples of 8. */
     void (*mix)(int64_t terms, int64_t width, const double *a, const double *m, int64_t ld, double *out);
-    /* One group of 4-bit codes: y[c] = bf16((code[c] - 8 - zero) * scale), 8 columns a word. */
-    void (*int4_bf16)(int64_t words, const uint32_t *packed, int zero, float scale, float *y);
+    /* 4-bit codes of one row in groups of `words` words, 8 columns a word: y[c] = bf16((code[c] - 8 - zero) * scale),
+     * scales bf16, one a group; zeros NULL: none. */
+    void (*int4_bf16)(int64_t groups, int64_t words, const uint32_t *packed, const uint16_t *scales, const int *zeros,
+                      float *y);
     void (*bf16_to_f32)(int64_t n, const uint16_t *x, float *y);
 };
 

@@ -164,6 +164,9 @@ static enum err_code read_fp8(const json_t *q, const char *where, struct quant *
             return err_set(err, ERR_INPUT, "read key \"weight_block_size\"|%s|%s|two whole numbers above 0", where,
                            json_kind(block));
         out->block[i] = json_integer_value(b);
+        if (out->block[i] > DIM_MAX)
+            return err_set(err, ERR_INPUT, "read key \"weight_block_size\"|%s|%lld|1 to %lld", where,
+                           (long long)out->block[i], (long long)DIM_MAX);
     }
     out->kind = QUANT_FP8_BLOCK;
     return ERR_OK;
@@ -266,6 +269,7 @@ static enum err_code read_root(const json_t *root, const char *where, struct con
     c->scoring = (enum scoring)scoring;
     c->topk_method = (enum topk_method)method;
     c->dtype = dtype_of[dtype];
+    if (c->topk_method == TOPK_GREEDY) c->groups = c->top_groups = 1; /* greedy knows no groups */
     if (!(c->norm_eps > 0)) return err_set(err, ERR_INPUT, "read key \"rms_norm_eps\"|%s|%g|above 0", where, c->norm_eps);
     return check_relations(j, where, c, err);
 }

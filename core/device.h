@@ -1,6 +1,6 @@
-/* device.h: the CUDA devices of this machine, as facts for people. Answered by gpu/device.cu, or by gpu/none.c in
- * a build without CUDA, which knows of none. It promises nothing about what a device can compute: that is
- * gpu_side() of ops.h. Shown by `assay doctor`. */
+/* device.h: the CUDA devices of this machine, as facts for people. Answered by gpu/device.cu, or by
+ * gpu/none.c in a build without CUDA, which knows of none. It promises nothing about what a device
+ * can compute: that is gpu_side() of ops.h. Shown by `assay doctor`. */
 #ifndef ASSAY_CORE_DEVICE_H
 #define ASSAY_CORE_DEVICE_H
 
@@ -20,8 +20,9 @@ struct device_info {
     int runtime;      /* CUDA that this build was made with, the same way */
 };
 
-/* Fills out[0 .. min(n, max)) and returns n >= 1, the number of devices. Where there is none, or none can be asked,
- * returns -1 and sets `err` (ERR_DEVICE): not built in, no driver, driver too old, no device. */
+/* Fills out[0 .. min(n, max)) and returns n >= 1, the number of devices. Where there is none, or
+ * none can be asked, returns -1 and sets `err` (ERR_DEVICE): not built in, no driver, driver too
+ * old, no device. */
 int gpu_devices(struct device_info *out, int max, struct err *err);
 
 #ifdef __cplusplus

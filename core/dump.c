@@ -122,7 +122,10 @@ static enum err_code map_rows(struct dump *d, struct err *err)
     int64_t n = 0, last = 0;
     const char *rows = st_meta(&d->file, "rows");
     if (meta_ints(d, "assay.rows", &d->batch_row, &n, err) != ERR_OK) return err->code;
-    if (d->batch_row && n != d->rows && d->rows >= 0)
+    if (d->batch_row && d->rows < 0)
+        return err_set(err, ERR_INPUT, "dump metadata|%s: assay.rows|taps of different row counts|the same in all taps",
+                       d->file.path);
+    if (d->batch_row && n != d->rows)
         return err_set(err, ERR_INPUT, "dump metadata|%s: assay.rows|%lld entries|%lld, one a row", d->file.path,
                        (long long)n, (long long)d->rows);
     for (int64_t i = 0; i < n; i++) {
@@ -130,6 +133,9 @@ static enum err_code map_rows(struct dump *d, struct err *err)
         if (!inside)
             return err_set(err, ERR_INPUT, "dump metadata|%s: assay.rows[%lld]|%lld|a row of the batch", d->file.path,
                            (long long)i, (long long)d->batch_row[i]);
+        if (i > 0 && d->batch_row[i] <= d->batch_row[i - 1]) /* rows are matched in one pass */
+            return err_set(err, ERR_INPUT, "dump metadata|%s: assay.rows[%lld]|%lld after %lld|rows that ascend", d->file.path,
+                           (long long)i, (long long)d->batch_row[i], (long long)d->batch_row[i - 1]);
     }
     if (d->batch_row || d->rows < 0) return ERR_OK;
     bool tail = rows && text_starts(rows, "last ") && text_int(rows + 5, &last) && last == d->rows;

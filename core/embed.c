@@ -3,8 +3,8 @@
 
 enum err_code embed_check(const struct embed *op, struct err *err)
 {
-    if (op->T < 1 || op->H < 1 || op->V < 1)
-        return err_set(err, ERR_INPUT, "embed||T = %lld, H = %lld, V = %lld|all at least 1", (long long)op->T,
+    if (op->T < 0 || op->H < 1 || op->V < 1)
+        return err_set(err, ERR_INPUT, "embed||T = %lld, H = %lld, V = %lld|T of 0 or more, H and V of 1 or more", (long long)op->T,
                        (long long)op->H, (long long)op->V);
     const struct tensor *t = op->table;
     char shape[96];

@@ -117,6 +117,24 @@ enum err_code err_set(struct err *e, enum err_code code, const char *fmt, ...)
     return code;
 }
 
+/* What would have been needed instead of an errno value. */
+static const char *wanted_instead(int num)
+{
+    switch (num) {
+    case ENOENT:
+    case ENOTDIR: return "a path that exists";
+    case EACCES:
+    case EPERM:
+    case EROFS: return "permission";
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG: return "room for it";
+    case EISDIR: return "a file";
+    case ENOMEM: return "memory";
+    default: return "success";
+    }
+}
+
 enum err_code err_sys(struct err *e, int num, const char *fmt, ...)
 {
     CHECK(e);
@@ -131,6 +149,7 @@ enum err_code err_sys(struct err *e, int num, const char *fmt, ...)
     va_end(ap);
     size_t used = strlen(e->found);
     snprintf(e->found + used, sizeof e->found - used, "%s%s", used ? ": " : "", strerror(num));
+    if (!e->wanted[0]) snprintf(e->wanted, sizeof e->wanted, "%s", wanted_instead(num));
     return e->code;
 }
 

@@ -59,7 +59,8 @@ void err_clear(struct err *e);
 /* Sets `e` unless it is set already; returns the code that `e` holds. `fmt`: "what|where|found|wanted". */
 enum err_code err_set(struct err *e, enum err_code code, const char *fmt, ...) ERR_PRINTF(3, 4);
 
-/* As err_set, and appends the text of errno value `num` to the part found. */
+/* As err_set, and appends the text of errno value `num` to the part found; an empty part wanted
+ * is filled. */
 enum err_code err_sys(struct err *e, int num, const char *fmt, ...) ERR_PRINTF(3, 4);
 
 /* Adds context to a set error ("layer 3", "expert 17"); does nothing on an empty one. Returns e->code. */

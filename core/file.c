@@ -99,11 +99,17 @@ enum err_code file_out_open(struct file_out *f, const char *path, struct err *er
     bool exists = stat(path, &st) == 0;
     if (exists && S_ISDIR(st.st_mode)) return err_set(err, ERR_INPUT, "write|%s|a folder|a file name", path);
     f->direct = exists && !S_ISREG(st.st_mode);
-    f->fd = f->direct ? open(path, O_WRONLY | O_CLOEXEC)
-                      : open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (f->fd < 0) return err_sys(err, errno, "write|%s", path);
-    if (!f->direct) remember(NULL, f);
-    return ERR_OK;
+    if (f->direct) {
+        f->fd = open(path, O_WRONLY | O_CLOEXEC);
+    } else {
+        /* What lies under the temporary name was left by a killed process, or put there by somebody else: it is
+         * removed, never written through. Remembered first, so that a signal in between leaves nothing. */
+        remember(NULL, f);
+        unlink(f->temporary);
+        f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (f->fd < 0) remember(f, NULL);
+    }
+    return f->fd < 0 ? err_sys(err, errno, "write|%s", path) : ERR_OK;
 }
 
 enum err_code file_out_write_at(struct file_out *f, const void *data, int64_t size, int64_t at, struct err *err)

@@ -10,8 +10,9 @@
  *              score = scale * (q_nope . k_nope[s] + q_rope . k_pe[s]), p = softmax, y = sum_s p[s] v[s]
  *   absorbed   ql = U^T q_nope, U = the P key rows; score = scale * (ql . c'[s] + q_rope . k_pe[s]);
  *              y = G (sum_s p[s] c'[s]), G = the V value rows
- * Equal in exact arithmetic. Sums run over s, then over columns, ascending, in float64: a row's bits depend on its
- * own sequence alone. The scale comes from P + R, never from L + R. Norm eps: 1e-6, or rms_norm_eps by profile. */
+ * Equal in exact arithmetic. Scores and weighted sums run in float64 over columns and tokens in
+ * ascending order; the expanded W_kvb c' is a linear (linear.h) and rounds like one. A row's bits depend on its own
+ * sequence alone. The scale comes from P + R, never from L + R. Norm eps: 1e-6, or rms_norm_eps by profile. */
 #ifndef ASSAY_CORE_MLA_H
 #define ASSAY_CORE_MLA_H
 

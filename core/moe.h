@@ -1,9 +1,10 @@
 /* moe.h: the routed experts, op "moe". Model math 7.
  *     y[t] = sum over the chosen experts, in ascending id, of weight[t][j] * E_id(x[t])
  * x [T, H], ids and weights [T, k] (of op router), experts: E triples of matrices (gate, up [I, H], down [H, I]), y [T, H].
- * The sum runs in float64, then times sum_scale, then rounds at RP_ROUTED. Rounds inside: as mlp, RP_EXPERT_WEIGHT,
- * RP_EXPERT_TERM, RP_ROUTED_SCALED. Only experts that were chosen are read, one panel at a time.
- * Errors: an id outside [0, E), shapes that do not chain, what reading an expert's matrix says. */
+ * The sum runs in float64 and rounds at RP_ROUTED; times sum_scale, where that is not 1, it rounds again at
+ * RP_ROUTED_SCALED. Rounds inside: as mlp; RP_EXPERT_WEIGHT, RP_EXPERT_TERM, and RP_EXPERT_SUM after each expert.
+ * Only experts that were chosen are read, one panel at a time.
+ * Errors: an id outside [0, E) or twice in a row, shapes that do not chain, what reading an expert's matrix says. */
 #ifndef ASSAY_CORE_MOE_H
 #define ASSAY_CORE_MOE_H
 

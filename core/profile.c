@@ -20,14 +20,14 @@ static const struct profile profiles[] = {
     },
     {
         .name = "hf",
-        .about = "transformers 5, eager attention; experts summed in bf16",
+        .about = "transformers 5, eager attention and experts: sums experts in bf16",
         .verified = true,
         .rounds = {HF_ROUNDS, [RP_EXPERT_TERM] = true, [RP_EXPERT_SUM] = true},
     },
     {
         .name = "hf4",
         .family = "hf",
-        .about = "transformers 4, eager attention; experts summed in float32",
+        .about = "transformers 4, or 5 with grouped experts (its default): sums experts in float32",
         .verified = true,
         .rounds = {HF_ROUNDS},
     },

@@ -33,6 +33,9 @@ enum err_code router_check(const struct router *op, struct err *err)
     if (op->top_k > op->E / op->groups * op->top_groups)
         return err_set(err, ERR_INPUT, "router||k = %lld|at most the %lld experts of the groups kept", (long long)op->top_k,
                        (long long)(op->E / op->groups * op->top_groups));
+    if (op->groups > 1 && op->method == TOPK_GREEDY)
+        return err_set(err, ERR_INPUT, "router groups||%lld groups with method greedy|1: greedy knows no groups",
+                       (long long)op->groups);
     if (op->groups > 1 && op->method == TOPK_NOAUX_TC && op->E / op->groups < 2)
         return err_set(err, ERR_INPUT, "router groups||groups of 1 expert|at least 2, the sum of the two best is the score");
     if (op->bias && (tensor_count(op->bias) != op->E || !dtype_is_float(op->bias->dtype)))

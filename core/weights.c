@@ -90,7 +90,7 @@ static enum err_code list_indexed(const json_t *map, const char *path, char ***n
         const char *file = json_string_value(value);
         if (!file || !file[0] || strchr(file, '/'))
             return err_set(err, ERR_INPUT, "read index|%s: %s|%s|the name of a file beside the index", path, key,
-                           file ? file : json_kind(value));
+                           file && file[0] ? file : file ? "an empty text" : json_kind(value));
         char **slot = bsearch(&file, *names, (size_t)*count, sizeof **names, by_text);
         if (slot) continue;
         (*names)[*count] = strdup(file);
@@ -195,6 +195,7 @@ static enum err_code open_folder(struct weights *w, struct err *err)
 enum err_code weights_open(struct weights *w, const char *model, struct err *err)
 {
     *w = (struct weights){.latent_gain = 1};
+    if (!model[0]) return err_set(err, ERR_INPUT, "open model|MODEL|an empty text|a folder, or synth:CONFIG.json?seed=N");
     if (strlen(model) >= sizeof w->path)
         return err_set(err, ERR_INPUT, "open model|%.64s...|%zu bytes|a shorter path", model, strlen(model));
     snprintf(w->path, sizeof w->path, "%s", model);

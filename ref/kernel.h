@@ -26,7 +26,8 @@ struct kernel {
 
 extern const struct kernel kernel_portable, kernel_avx2, kernel_avx512;
 
-/* The best variant that this CPU runs; ASSAY_KERNEL=portable|avx2|avx512 in the environment forces one. */
+/* The best variant that this CPU runs; ASSAY_KERNEL=portable|avx2|avx512 in the environment forces one
+ * that this CPU has; any other value changes nothing. The variant that runs is in ref_side()->about. */
 const struct kernel *kernel_best(void);
 
 #endif

@@ -2,12 +2,12 @@
 #include "ref/matrix.h"
 
 #include "core/check.h"
+#include "core/blas.h"
 #include "core/matrix.h"
 #include "ref/fp8.h"
 #include "ref/int4.h"
 #include "ref/kernel.h"
 
-#include <cblas.h>
 #include <math.h>
 #include <string.h>
 
@@ -86,9 +86,11 @@ struct panel *matrix_panels(const struct run *run, int count, const struct matri
     for (int i = 0; i < n; i++) {
         if (matrix_scratch(m[i], rows) > scratch) scratch = matrix_scratch(m[i], rows);
     }
+    const struct blas *blas = NULL;
+    if (run->linear == LINEAR_BLAS && blas_open(&blas, err) != ERR_OK) return NULL;
     struct panel *p = arena_alloc(run->arena, count, sizeof *p, "weight panels", err);
     for (int i = 0; p && i < count; i++) {
-        p[i] = (struct panel){.rows = rows};
+        p[i] = (struct panel){.rows = rows, .blas = blas};
         p[i].w = arena_alloc(run->arena, rows * width, sizeof(float), "weight panel", err);
         p[i].scratch = arena_alloc(run->arena, scratch, 1, "stored weights", err);
         if (wide) p[i].wide = arena_alloc(run->arena, rows * width, sizeof(double), "wide weight panel", err);
@@ -101,10 +103,11 @@ struct panel *matrix_panels(const struct run *run, int count, const struct matri
 static void blas_product(const struct run *run, int64_t T, int64_t n, int64_t K, const void *x, struct panel *p,
                          double *y, int64_t ldy)
 {
+    const struct blas *blas = p->blas;
     if (run->precision == PRECISION_F64) {
         for (int64_t i = 0; i < n * K; i++) p->wide[i] = (double)p->w[i];
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)T, (blasint)n, (blasint)K, 1, x, (blasint)K,
-                    p->wide, (blasint)K, 0, y, (blasint)ldy);
+        blas->dgemm(BLAS_ROW_MAJOR, BLAS_PLAIN, BLAS_TRANSPOSED, (int)T, (int)n, (int)K, 1, x, (int)K, p->wide, (int)K,
+                    0, y, (int)ldy);
         return;
     }
     enum { ROWS = 64 };
@@ -112,8 +115,8 @@ static void blas_product(const struct run *run, int64_t T, int64_t n, int64_t K,
     CHECK(n <= 64);
     for (int64_t t = 0; t < T; t += ROWS) {
         int64_t m = T - t < ROWS ? T - t : ROWS;
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)m, (blasint)n, (blasint)K, 1,
-                    (const float *)x + t * K, (blasint)K, p->w, (blasint)K, 0, out, (blasint)n);
+        blas->sgemm(BLAS_ROW_MAJOR, BLAS_PLAIN, BLAS_TRANSPOSED, (int)m, (int)n, (int)K, 1, (const float *)x + t * K,
+                    (int)K, p->w, (int)K, 0, out, (int)n);
         for (int64_t i = 0; i < m; i++) {
             for (int64_t j = 0; j < n; j++) y[(t + i) * ldy + j] = (double)out[i * n + j];
         }

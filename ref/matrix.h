@@ -25,6 +25,7 @@ struct panel {
     float *w;
     double *wide; /* linear blas in float64 */
     void *scratch;
+    const struct blas *blas; /* linear blas */
 };
 
 /* Panels for `count` workers, big enough for each of the n matrices. */

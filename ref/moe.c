@@ -18,22 +18,17 @@ struct batch {
     double *y;       /* [n, H] */
 };
 
-static enum err_code gather(const struct moe *op, int64_t e, const char *x, int64_t row_bytes, struct batch *b,
-                            struct err *err)
+static void gather(const struct moe *op, int64_t e, const char *x, int64_t row_bytes, struct batch *b)
 {
     b->n = 0;
     for (int64_t t = 0; t < op->T; t++) {
-        bool found = false;
         for (int64_t j = 0; j < op->top_k; j++) {
             if (op->ids[t * op->top_k + j] != e) continue;
-            if (found) return err_set(err, ERR_INPUT, "expert id|row %lld|expert %lld twice|each once", (long long)t, (long long)e);
-            found = true;
             memcpy(b->x + b->n * row_bytes, x + t * row_bytes, (size_t)row_bytes);
             b->token[b->n] = t;
             b->weight[b->n++] = op->weights[t * op->top_k + j];
         }
     }
-    return ERR_OK;
 }
 
 static void scatter(const struct moe *op, const struct run *run, struct batch *b)
@@ -77,7 +72,7 @@ enum err_code moe_ref(const struct moe *op, struct run *run, struct err *err)
     matrix_pack(run, op->T, op->H, op->x, x);
     memset(op->y, 0, (size_t)(op->T * op->H) * sizeof *op->y);
     for (int64_t e = 0; e < op->E; e++) {
-        if (gather(op, e, x, row_bytes, &b, err) != ERR_OK) goto done;
+        gather(op, e, x, row_bytes, &b);
         if (b.n > 0 && run_expert(op, run, e, &b, err) != ERR_OK) goto done;
     }
     run_round(run, RP_ROUTED, op->y, op->T * op->H);

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Sees to it that what the build needs is here: Debian 12, Ubuntu 24.04 or newer. Installs with apt where that is
+# allowed (root, or sudo without a password); otherwise says what is missing and exits 3. Quick when all is there.
+set -euo pipefail
+
+cmake_min=3.25
+
+has_program() {
+    command -v "$1" > /dev/null
+}
+
+# Prints the packages whose use fails here, one a line. What counts is that the thing works, not who installed it.
+missing() {
+    has_program "${CC:-gcc}" || echo build-essential
+    has_program make || has_program ninja || echo build-essential
+    has_program cmake || echo cmake
+    has_program ctest || echo cmake
+    if ! has_program pkg-config; then
+        echo pkg-config libopenblas-dev libfyaml-dev libjansson-dev libcmocka-dev libssl-dev | tr ' ' '\n'
+        return
+    fi
+    pkg-config --exists openblas || echo libopenblas-dev
+    pkg-config --exists libfyaml || echo libfyaml-dev
+    pkg-config --exists jansson || echo libjansson-dev
+    pkg-config --exists cmocka || echo libcmocka-dev
+    pkg-config --exists libcrypto || echo libssl-dev
+}
+
+give_up() {
+    echo "ci/deps.sh: missing: $(echo "$wanted" | tr '\n' ' ')($1)" >&2
+    exit 3
+}
+
+install() {
+    local as_root=()
+    has_program apt-get || give_up "no apt-get here: install them by hand"
+    if [ "$(id -u)" -ne 0 ]; then
+        has_program sudo || give_up "neither root nor sudo: run apt-get install as root"
+        sudo -n true || give_up "sudo wants a password: run sudo apt-get install"
+        as_root=(sudo -n)
+    fi
+    echo "deps: installing: $(echo "$wanted" | tr '\n' ' ')"
+    "${as_root[@]}" apt-get -q update || give_up "apt-get update failed"
+    # shellcheck disable=SC2086 # one word a package
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install $wanted ||
+        give_up "apt-get install failed"
+}
+
+wanted=$(missing | sort -u)
+if [ -n "$wanted" ]; then
+    install
+    wanted=$(missing | sort -u)
+    [ -z "$wanted" ] || give_up "installed, and still not usable"
+fi
+
+cmake_found=$(cmake --version | sed -n '1s/^cmake version //p')
+if [ "$(printf '%s\n' "$cmake_min" "$cmake_found" | sort -V | head -n 1)" != "$cmake_min" ]; then
+    echo "ci/deps.sh: cmake $cmake_found found, wanted $cmake_min or newer" >&2
+    exit 3
+fi
+echo "deps: ok"

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Everything that is too slow for every change: sanitizers, coverage with a floor, fuzzing, a long sweep of the ops,
+# the debug preset. Exit 0 only if all of it holds. FUZZ_SECONDS: of each fuzz target (60). SWEEP_COUNT: cases an op.
+set -Eeuo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+fuzz_seconds=${FUZZ_SECONDS:-60}
+sweep_count=${SWEEP_COUNT:-2000}
+jobs=$(nproc)
+stage=start
+trap 'echo "ci/full.sh: failed: $stage" >&2' ERR
+
+begin() {
+    stage=$*
+    echo "full: $stage"
+}
+
+# The tests of one preset, warnings as errors.
+preset() {
+    begin "preset $1"
+    mkdir -p "build/$1"
+    cmake --preset "$1" -DASSAY_WERROR=ON > "build/$1/configure.log"
+    cmake --build --preset "$1" --parallel "$jobs" > "build/$1/build.log"
+    ctest --preset "$1" --no-tests=error
+}
+
+# Runs every fuzz target on a copy of its corpus; a finding is kept under build/fuzz/findings.
+fuzz() {
+    local build=build/fuzz targets=0 source program name
+    begin "fuzz targets, $fuzz_seconds s each"
+    command -v clang > /dev/null || {
+        echo "ci/full.sh: clang is missing: the fuzz targets were not run" >&2
+        return 1
+    }
+    mkdir -p "$build/findings"
+    CC=clang cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DASSAY_FUZZ=ON -DASSAY_CUDA=OFF > "$build/configure.log"
+    cmake --build "$build" --parallel "$jobs" > "$build/build.log"
+    for source in tests/fuzz/fuzz_*.c; do
+        name=$(basename "$source" .c)
+        program=$build/tests/$name
+        name=${name#fuzz_}
+        mkdir -p "$build/corpus/$name"
+        "$program" -max_total_time="$fuzz_seconds" -rss_limit_mb=4096 -artifact_prefix="$build/findings/$name-" \
+            -print_final_stats=1 "$build/corpus/$name" "tests/fuzz/corpus/$name" > "$build/$name.log" 2>&1 || {
+            tail -n 40 "$build/$name.log" >&2
+            return 1
+        }
+        echo "full: fuzz $name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$build/$name.log") inputs, no finding"
+        targets=$((targets + 1))
+    done
+    [ "$targets" -gt 0 ] || {
+        echo "ci/full.sh: no fuzz target was built" >&2
+        return 1
+    }
+}
+
+ci/deps.sh
+preset asan
+preset debug
+begin "coverage, at least 90 %"
+ci/coverage.sh --min 90
+fuzz
+begin "sweep, $sweep_count cases an op"
+cmake --preset release > build/release.log
+cmake --build --preset release --parallel "$jobs" >> build/release.log
+build/release/bin/assay op --sweep --count "$sweep_count"
+echo "full: pass"

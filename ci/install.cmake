@@ -1,0 +1,56 @@
+# cmake --install: bin/assay, libassay.a, libassay.so, headers, a CMake package and assay.pc. Everything finds its
+# own prefix, so an installed tree may be moved. Headers include each other as "core/x.h": the include folder is
+# PREFIX/include/assay. Test: ci/test_install.sh
+include(CMakePackageConfigHelpers)
+
+set(assay_all_objects)
+foreach(part ${assay_objects})
+  list(APPEND assay_all_objects $<TARGET_OBJECTS:${part}>)
+endforeach()
+
+foreach(kind STATIC SHARED)
+  string(TOLOWER assay_${kind} library)
+  add_library(${library} ${kind} ${assay_all_objects})
+  set_target_properties(${library} PROPERTIES OUTPUT_NAME assay)
+  target_link_libraries(${library} PRIVATE assay_flags ${assay_libraries})
+endforeach()
+# The interface is not frozen before 1.0: a minor version is a soname of its own.
+set_target_properties(assay_shared PROPERTIES VERSION ${PROJECT_VERSION}
+  SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+
+install(TARGETS assay assay_static assay_shared
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY core/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/assay/core FILES_MATCHING PATTERN "*.h")
+if(EXISTS ${PROJECT_SOURCE_DIR}/harness/assay.h)
+  install(FILES harness/assay.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/assay)
+endif()
+
+set(assay_package ${CMAKE_INSTALL_LIBDIR}/cmake/assay)
+set(assay_include ${CMAKE_INSTALL_INCLUDEDIR}/assay)
+list(JOIN LIBFYAML_LDFLAGS " " fyaml_flags)
+list(JOIN CRYPTO_LDFLAGS " " crypto_flags)
+set(assay_pc_private "${fyaml_flags} ${crypto_flags} -lpthread -lm -ldl")
+if(ASSAY_HAS_CUDA)
+  find_library(ASSAY_CUDART cudart_static HINTS ${CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES} REQUIRED)
+  cmake_path(GET ASSAY_CUDART PARENT_PATH cudart_folder)
+  string(PREPEND assay_pc_private "-L${cudart_folder} -lcudart_static -lrt -lstdc++ ")
+endif()
+file(RELATIVE_PATH assay_pc_up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" assay_pc_up ${assay_pc_up})
+
+configure_package_config_file(ci/assayConfig.cmake.in ${PROJECT_BINARY_DIR}/install/assayConfig.cmake
+  INSTALL_DESTINATION ${assay_package} PATH_VARS CMAKE_INSTALL_LIBDIR assay_include)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/install/assayConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+configure_file(ci/assay.pc.in ${PROJECT_BINARY_DIR}/install/assay.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/install/assayConfig.cmake ${PROJECT_BINARY_DIR}/install/assayConfigVersion.cmake
+  DESTINATION ${assay_package})
+install(FILES ${PROJECT_BINARY_DIR}/install/assay.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+if(ASSAY_TESTS AND NOT ASSAY_SANITIZE AND NOT ASSAY_COVERAGE)
+  enable_testing()
+  add_test(NAME install COMMAND ${PROJECT_SOURCE_DIR}/ci/test_install.sh ${PROJECT_BINARY_DIR})
+  set_tests_properties(install PROPERTIES TIMEOUT 120 LABELS "install;cpu")
+endif()

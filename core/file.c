@@ -19,6 +19,7 @@ static struct file_out *volatile open_outputs[OPEN_MAX];
 enum err_code file_map(const char *path, struct file_map *out, struct err *err)
 {
     *out = (struct file_map){0};
+    if (!path[0]) return err_set(err, ERR_INPUT, "open|a file|an empty path|the path of a file");
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return err_sys(err, errno, "open|%s", path);
     struct stat st;
@@ -94,7 +95,8 @@ enum err_code file_out_open(struct file_out *f, const char *path, struct err *er
     struct stat st;
     int n = snprintf(f->path, sizeof f->path, "%s", path);
     int m = snprintf(f->temporary, sizeof f->temporary, "%s.tmp-%ld", path, (long)getpid());
-    if (n < 0 || m < 0 || m >= FILE_PATH || !path[0])
+    if (!path[0]) return err_set(err, ERR_INPUT, "write|a file|an empty path|the path of a file");
+    if (n < 0 || m < 0 || m >= FILE_PATH)
         return err_set(err, ERR_INPUT, "write|%s|a path of %d bytes|1 to %d bytes", path, n, FILE_PATH - 32);
     bool exists = stat(path, &st) == 0;
     if (exists && S_ISDIR(st.st_mode)) return err_set(err, ERR_INPUT, "write|%s|a folder|a file name", path);

@@ -77,5 +77,5 @@ enum err_code profile_find(const char *name, struct profile *out, struct err *er
         if (exact) memset(out->rounds, 0, sizeof out->rounds);
         return ERR_OK;
     }
-    return err_set(err, ERR_USAGE, "profile||\"%s\"|math, hf, hf4, vllm, sgl, or one of these followed by +exact", name);
+    return err_set(err, ERR_USAGE, "profile|its name|\"%s\"|math, hf, hf4, vllm, sgl, or one of these followed by +exact", name);
 }

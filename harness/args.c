@@ -3,6 +3,7 @@
 
 #include "core/text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,6 +39,9 @@ static enum err_code add_option(struct args *a, int argc, char **argv, int *i, s
     if (o->metavar && !value) {
         if (*i + 1 >= argc)
             return err_set(err, ERR_USAGE, "option|%s|%s at the end|%s %s", a->verb->name, o->name, o->name, o->metavar);
+        if (text_starts(argv[*i + 1], "--")) /* a forgotten value must not swallow the next option */
+            return err_set(err, ERR_USAGE, "option|%s|%s before %s|%s %s, or %s=%s", a->verb->name, o->name, argv[*i + 1],
+                           o->name, o->metavar, o->name, o->metavar);
         value = argv[++*i];
     }
     a->given[a->givens] = o;
@@ -49,12 +53,14 @@ enum err_code args_parse(struct args *a, const struct verb *v, int argc, char **
 {
     bool only_words = false;
     *a = (struct args){.verb = v};
+    /* Before anything can be refused: an error is an object on stdout too. */
+    for (int i = 0; i < argc && strcmp(argv[i], "--"); i++) a->json |= strcmp(argv[i], "--json") == 0;
     for (int i = 0; i < argc; i++) {
         if (!only_words && strcmp(argv[i], "--") == 0) {
             only_words = true;
         } else if (!only_words && text_starts(argv[i], "--")) {
             if (add_option(a, argc, argv, &i, err) != ERR_OK) return err->code;
-        } else if (!only_words && argv[i][0] == '-' && strcmp(argv[i], "-n") == 0 && find_option(v, "-n", 2)) {
+        } else if (!only_words && argv[i][0] == '-' && argv[i][1]) {
             if (add_option(a, argc, argv, &i, err) != ERR_OK) return err->code;
         } else if (a->words == v->words_max) {
             return err_set(err, ERR_USAGE, "arguments|%s|\"%s\" after %d words|%s %s", v->name, argv[i], a->words, v->name, v->usage);
@@ -62,7 +68,6 @@ enum err_code args_parse(struct args *a, const struct verb *v, int argc, char **
             a->word[a->words++] = argv[i];
         }
     }
-    a->json = args_has(a, "--json");
     if (a->words < v->words_min && !args_has(a, "--help") && !args_has(a, "--list"))
         return err_set(err, ERR_USAGE, "arguments|%s|%d words|%s %s", v->name, a->words, v->name, v->usage);
     return ERR_OK;
@@ -103,7 +108,7 @@ enum err_code args_double(const struct args *a, const char *name, double min, do
     const char *text = args_value(a, name);
     *out = dflt;
     if (!text) return ERR_OK;
-    if (!text_double(text, out) || !(*out >= min) || !(*out <= max))
+    if (!text_double(text, out) || !(*out >= min) || !(*out <= max) || isinf(*out))
         return err_set(err, ERR_USAGE, "option|%s|\"%s\"|a number, %g to %g", name, text, min, max);
     return ERR_OK;
 }

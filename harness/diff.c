@@ -66,6 +66,13 @@ static void judge_experts(const struct diff *d, const struct pair *p, struct tap
         out->why[0] = '\0';
 }
 
+/* Sets were compared: what has no flips there was equal. Any other tap of that name is judged as a plain one. */
+static bool flips_saw(const struct diff *d, const struct pair *p)
+{
+    return p->subject->known && p->subject->kind == TAP_EXPERTS && p->subject->cols == d->flips.top_k &&
+           dtype_is_int(p->subject->tensor->dtype) && dtype_is_int(p->truth->tensor->dtype);
+}
+
 static enum err_code judge_all(struct diff *d, struct err *err)
 {
     d->first = -1;
@@ -75,12 +82,23 @@ static enum err_code judge_all(struct diff *d, struct err *err)
         const struct pair *p = &d->rows.pairs[i];
         struct tap_judgement *t = &d->taps[i];
         if (judge_pair(&d->judge, p, t, err) != ERR_OK) return err_note(err, "tap %s", p->subject->name);
-        if (t->measure.elements > 0 && p->subject->known && p->subject->kind == TAP_EXPERTS) judge_experts(d, p, t);
+        if (t->measure.elements > 0 && flips_saw(d, p)) judge_experts(d, p, t);
         if (t->verdict == TAP_UNCHECKED) continue;
         d->compared++;
         if (t->verdict != TAP_FAIL) continue;
         d->failed++;
         if (d->first < 0) d->first = i;
+    }
+    return ERR_OK;
+}
+
+/* Rows of a profile run are found by their place: taps of one file must have the same rows. */
+static enum err_code check_profile_rows(const struct diff *d, struct err *err)
+{
+    const struct dump *const dumps[] = {&d->subject, d->base, &d->profile_run};
+    for (int i = 0; d->profile_rows.row && i < 3; i++) {
+        if (dumps[i]->rows < 0)
+            return err_set(err, ERR_INPUT, "align dumps|%s|taps of different row counts|the same in all taps", dumps[i]->file.path);
     }
     return ERR_OK;
 }
@@ -110,6 +128,7 @@ enum err_code diff_run(struct diff *d, const struct diff_request *r, struct err 
         d->judge.profile_row = d->profile_rows.row;
         d->judge.profile_name = d->profile_name;
     }
+    if (check_profile_rows(d, err) != ERR_OK) return err->code;
     if (d->has_model && d->profile_rows.row) {
         if (flips_find(&d->loaded.model, &d->subject, &d->math, d->rows.row, &d->profile_run, d->profile_rows.row, &d->flips,
                        err) != ERR_OK)

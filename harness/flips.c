@@ -164,7 +164,12 @@ enum err_code flips_find(const struct model *model, const struct dump *subject, 
         k.math = dump_find(math, name);
         k.profile = dump_find(profile, name);
         if (k.logits && k.logits->cols != model->config->experts) k.logits = NULL;
-        if (k.math && k.profile) (void)!find_in_layer(model, k.ids->layer, &k, math_row, profile_row, out, err);
+        /* The profile run may be a file of the user's. */
+        if (k.profile && (k.profile->cols != model->config->experts || !dtype_is_float(k.profile->tensor->dtype)))
+            err_set(err, ERR_INPUT, "compare experts|%s: %s|%s [%lld, %lld]|%lld router logits a row", profile->file.path, name,
+                    dtype_name(k.profile->tensor->dtype), (long long)k.profile->rows, (long long)k.profile->cols,
+                    (long long)model->config->experts);
+        else if (k.math && k.profile) (void)!find_in_layer(model, k.ids->layer, &k, math_row, profile_row, out, err);
         free_keys(&k);
     }
     return err->code;
@@ -184,6 +189,7 @@ enum err_code flips_compare(const struct dump *subject, const struct dump *truth
         for (int64_t i = 0; i < subject->count; i++) {
             const struct dump_tap *s = &subject->taps[i], *t = dump_find(truth, s->name);
             if (!s->known || s->kind != TAP_EXPERTS || !t || t->cols != s->cols || s->cols != widest) continue;
+            if (!dtype_is_int(s->tensor->dtype) || !dtype_is_int(t->tensor->dtype)) continue; /* judged as a plain tap */
             for (int64_t r = 0; r < s->rows; r++) {
                 int64_t at = row ? row[r] : r;
                 if (at < 0 || at >= t->rows) continue;

@@ -147,6 +147,9 @@ static void decide(struct tap_judgement *out)
         out->verdict = TAP_FAIL;
         snprintf(out->why, sizeof out->why, "%lld cells are NaN or infinite on one side only, first at row %lld, column %lld",
                  (long long)m->special_mismatch, (long long)m->first_mismatch.row, (long long)m->first_mismatch.col);
+    } else if (m->nan_subject > 0) {
+        out->verdict = TAP_FAIL; /* equal to a truth that holds them too, and still no result */
+        snprintf(out->why, sizeof out->why, "%lld cells are NaN on both sides", (long long)m->nan_subject);
     } else if (judge_fails(m->rel_rms, out->bound)) {
         out->verdict = TAP_FAIL;
         snprintf(out->why, sizeof out->why, "relative RMS %.3g above %.3g", m->rel_rms, out->bound);

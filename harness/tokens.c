@@ -81,7 +81,9 @@ static enum err_code read_lines(const struct file_map *m, const char *path, stru
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         if (!stop) stop = end;
         json_t *v = NULL;
-        bool blank = strspn(at, " \t\r") >= (size_t)(stop - at);
+        const char *word = at; /* the mapping does not end in NUL */
+        while (word < stop && strchr(" \t\r", *word) && *word) word++;
+        bool blank = word == stop;
         if (!blank && json_parse(at, stop - at, path, &v, err) == ERR_OK) (void)!add_json(out, v, path, err);
         if (v) json_decref(v);
         if (err->code != ERR_OK) return err_note(err, "line %lld of the JSONL file", (long long)line);
@@ -124,7 +126,7 @@ static enum err_code read_file(const char *path, struct tokens *out, struct err 
 
 static enum err_code read_list(const char *text, struct tokens *out, struct err *err)
 {
-    while (*text) {
+    for (bool more = text[0] != '\0'; more;) {
         char number[32];
         int64_t id;
         size_t n = strcspn(text, ",");
@@ -135,7 +137,8 @@ static enum err_code read_list(const char *text, struct tokens *out, struct err 
         if (!text_int(number, &id))
             return err_set(err, ERR_INPUT, "read tokens|--tokens: token %lld|\"%s\"|a whole number", (long long)out->count, number);
         if (add_id(out, id, "--tokens", err) != ERR_OK) return err->code;
-        text += n + (text[n] == ',');
+        more = text[n] == ','; /* a comma promises another one */
+        text += n + more;
     }
     return end_sequence(out, 0, "--tokens", err);
 }
@@ -143,10 +146,11 @@ static enum err_code read_list(const char *text, struct tokens *out, struct err 
 enum err_code tokens_read(const char *spec, struct tokens *out, struct err *err)
 {
     *out = (struct tokens){0};
-    if (spec[0] == '@') return read_file(spec + 1, out, err);
-    bool list = spec[strspn(spec, "0123456789,- ")] == '\0';
-    if (list && !file_exists(spec)) return read_list(spec, out, err);
-    return read_file(spec, out, err);
+    bool file = spec[0] == '@', list = spec[strspn(spec, "0123456789,- ")] == '\0';
+    if (!file && list && !file_exists(spec)) return read_list(spec, out, err);
+    if (read_file(spec + file, out, err) != ERR_OK) return err->code;
+    /* A file of blank lines, or a tensor [0, N]: no sequence at all. */
+    return out->count ? ERR_OK : err_set(err, ERR_INPUT, "read tokens|%s|no tokens|at least one", spec + file);
 }
 
 enum err_code tokens_copy(const int64_t *id, int64_t n, const int64_t *length, int64_t sequences, struct tokens *out,

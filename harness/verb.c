@@ -3,9 +3,10 @@
 
 #include "core/file.h"
 
+#include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct verb *const verbs[] = {
@@ -71,6 +72,14 @@ static void print_error(const struct err *err)
     fprintf(stderr, "assay: error: %s\n", err_line(err, line, sizeof line));
 }
 
+/* stdout is written late: what cannot be flushed was not said. */
+static int flush_text(int status)
+{
+    if (fflush(stdout) == 0) return status;
+    fprintf(stderr, "assay: error: write result: standard output: found an error while writing, wanted %s\n", "room");
+    return status ? status : err_exit(ERR_IO);
+}
+
 static int run_verb(const struct verb *v, int argc, char **argv)
 {
     struct err err = ERR_INIT;
@@ -80,19 +89,15 @@ static int run_verb(const struct verb *v, int argc, char **argv)
     if (rc == ERR_OK && args_has(&a, "--help")) {
         print_help(v);
         json_decref(result);
-        return 0;
+        return flush_text(0);
     }
     if (rc == ERR_OK) rc = v->run(&a, result, &err);
     progress_end();
     int status = err_exit(rc);
     if (a.json) status = print_json(result, rc, v->name, &err);
     if (rc != ERR_OK && rc != ERR_DIFF) print_error(&err);
-    if (!a.json && fflush(stdout) != 0) {
-        fprintf(stderr, "assay: error: write result: standard output: found an error while writing, wanted %s\n", "room");
-        status = status ? status : err_exit(ERR_IO);
-    }
     json_decref(result);
-    return status;
+    return a.json ? status : flush_text(status);
 }
 
 /* An interrupted run leaves no half-written file behind, and dies of the signal that it got. */
@@ -103,11 +108,46 @@ static void on_signal(int number)
     raise(number);
 }
 
+static void handle(int number)
+{
+    struct sigaction old;
+    /* What the parent ignores stays ignored: nohup, and jobs in the background of a script. */
+    if (sigaction(number, NULL, &old) == 0 && old.sa_handler != SIG_IGN) signal(number, on_signal);
+}
+
+/* A closed standard stream would give its number to the next file opened, and a message would land in a dump. Stands
+ * in for it: what may not be written to, so that a result that nobody can read is still an error. */
+static void fill_standard_streams(void)
+{
+    for (int fd = 0; fd < 3; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) exit(err_exit(ERR_IO));
+    }
+}
+
+static int unknown_verb(int argc, char **argv)
+{
+    char known[128] = "";
+    bool json = false;
+    struct err err = ERR_INIT;
+    json_t *result = json_object();
+    for (int i = 0; verbs[i]; i++) {
+        size_t n = strlen(known);
+        snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", verbs[i]->name);
+    }
+    enum err_code rc = err_set(&err, ERR_USAGE, "verb|assay|\"%s\"|one of %s", argv[1], known);
+    for (int i = 1; i < argc; i++) json |= strcmp(argv[i], "--json") == 0;
+    int status = json ? print_json(result, rc, argv[1], &err) : err_exit(rc);
+    print_error(&err);
+    json_decref(result);
+    return status;
+}
+
 int assay_main(int argc, char **argv)
 {
-    signal(SIGINT, on_signal);
-    signal(SIGTERM, on_signal);
-    signal(SIGHUP, on_signal);
+    fill_standard_streams();
+    handle(SIGINT);
+    handle(SIGTERM);
+    handle(SIGHUP);
     signal(SIGPIPE, SIG_IGN);
     if (argc < 2) {
         print_usage(stderr);
@@ -115,17 +155,14 @@ int assay_main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
         print_usage(stdout);
-        return 0;
+        return flush_text(0);
     }
     if (strcmp(argv[1], "--version") == 0) {
         printf("assay %s\n", ASSAY_VERSION);
-        return 0;
+        return flush_text(0);
     }
     for (int i = 0; verbs[i]; i++) {
         if (strcmp(verbs[i]->name, argv[1]) == 0) return run_verb(verbs[i], argc - 2, argv + 2);
     }
-    fprintf(stderr, "assay: error: verb: found \"%s\", wanted one of", argv[1]);
-    for (int i = 0; verbs[i]; i++) fprintf(stderr, " %s", verbs[i]->name);
-    fprintf(stderr, "\n");
-    return err_exit(ERR_USAGE);
+    return unknown_verb(argc, argv);
 }

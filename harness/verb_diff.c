@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { REQUIRE_MAX = 32, TABLE_ROWS = 12 };
+enum { REQUIRE_MAX = 64 /* as many options as a line may have */, TABLE_ROWS = 12 };
 
 static const struct option_row options[] = {
     {"--bound", "B", "largest relative RMS of a tap; a row may have 4 B", false},

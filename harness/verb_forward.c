@@ -133,6 +133,11 @@ static enum err_code read_forced(struct job *j, const char *path, struct err *er
     const struct dump *d = &j->forced_dump;
     if (!d->batch_row && d->rows != j->tokens.count)
         return err_set(err, ERR_INPUT, "option|--experts: %s|%lld rows|%lld, as the tokens have", path, (long long)d->rows, (long long)j->tokens.count);
+    for (int64_t i = 0; d->tokens && i < d->token_count && i < j->tokens.count; i++) {
+        if (d->tokens[i] != j->tokens.id[i])
+            return err_set(err, ERR_INPUT, "option|--experts: %s|token %lld: %lld|%lld, as --tokens says", path, (long long)i,
+                           (long long)d->tokens[i], (long long)j->tokens.id[i]);
+    }
     if (forced_read(&j->forced, j->loaded.model.config, d, d->batch_row, j->tokens.count, err) != ERR_OK) return err->code;
     if (j->forced.count == 0)
         return err_set(err, ERR_INPUT, "option|--experts: %s|no tap layers.N.experts for these rows|at least one", path);

@@ -1,6 +1,8 @@
 /* main.c: an outside program that uses an installed assay: writes a dump of one tap, reads it back,
  * and exits 0 only if the file says what was put in. Not linked with anything of this tree. Run by
  * ci/test_install.sh */
+#include "assay.h"
+
 #include "core/dump.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* arena.c: see arena.h. Each block is one malloc; ops allocate a handful of panels, not many small things. */
+/* arena.c: see arena.h. Each block is one malloc; ops allocate a handful of panels, not many small
+ * things. */
 #include "core/arena.h"
 
 #include "core/check.h"
@@ -21,7 +22,8 @@ struct arena_block {
     size_t bytes; /* user bytes, rounded up */
     const char *what;
 };
-_Static_assert(sizeof(struct arena_block) <= ALIGN, "the header must fit in front of the first aligned byte");
+_Static_assert(sizeof(struct arena_block) <= ALIGN,
+               "the header must fit in front of the first aligned byte");
 
 static unsigned char *user_bytes(struct arena_block *b)
 {
@@ -34,11 +36,13 @@ void *arena_alloc(struct arena *a, int64_t count, size_t size, const char *what,
     size_t n = (size_t)count;
     bool overflow = n > (SIZE_MAX / 2 - 4 * ALIGN - 2 * GUARD) / size;
     size_t bytes = overflow ? 0 : (n * size + ALIGN - 1) / ALIGN * ALIGN;
-    bool over_limit = a->bytes_max && bytes > a->bytes_max - (a->bytes < a->bytes_max ? a->bytes : a->bytes_max);
+    bool over_limit =
+        a->bytes_max && bytes > a->bytes_max - (a->bytes < a->bytes_max ? a->bytes : a->bytes_max);
     struct arena_block *b = NULL;
     if (!overflow && !over_limit) b = aligned_alloc(ALIGN, ALIGN + bytes + 2 * GUARD);
     if (!b) {
-        err_set(err, ERR_MEMORY, "allocate memory|%s|%zu x %zu bytes refused with %zu bytes live|%s", what, n, size,
+        err_set(err, ERR_MEMORY,
+                "allocate memory|%s|%zu x %zu bytes refused with %zu bytes live|%s", what, n, size,
                 a->bytes, over_limit ? "within the arena's limit" : "enough memory");
         return NULL;
     }
@@ -63,10 +67,12 @@ static void check_guards(struct arena_block *b)
 {
 #ifdef ASSAY_GUARD
     for (int i = 0; i < GUARD; i++) {
-        bool low = user_bytes(b)[i - GUARD] == GUARD_BYTE, high = user_bytes(b)[b->bytes + (size_t)i] == GUARD_BYTE;
+        bool low = user_bytes(b)[i - GUARD] == GUARD_BYTE,
+             high = user_bytes(b)[b->bytes + (size_t)i] == GUARD_BYTE;
         if (low && high) continue;
-        fprintf(stderr, "assay: internal error: block '%s' of %zu bytes was written %s its bounds\n", b->what,
-                b->bytes, low ? "past" : "before");
+        fprintf(stderr,
+                "assay: internal error: block '%s' of %zu bytes was written %s its bounds\n",
+                b->what, b->bytes, low ? "past" : "before");
         abort();
     }
 #else

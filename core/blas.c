@@ -29,7 +29,8 @@ static void open_library(void)
         return;
     }
     if (!find(h, "cblas_sgemm", &library.sgemm) || !find(h, "cblas_dgemm", &library.dgemm) ||
-        !find(h, "openblas_get_config", &get_config) || !find(h, "openblas_get_corename", &get_core) ||
+        !find(h, "openblas_get_config", &get_config) ||
+        !find(h, "openblas_get_corename", &get_core) ||
         !find(h, "openblas_set_num_threads", &set_threads)) {
         strncpy(failure, "a function of it is missing", sizeof failure - 1);
         return;
@@ -47,6 +48,8 @@ enum err_code blas_open(const struct blas **out, struct err *err)
 {
     pthread_once(&once, open_library);
     *out = &library;
-    if (failure[0]) return err_set(err, ERR_DEVICE, "open OpenBLAS|libopenblas.so.0|%s|OpenBLAS, or --linear own", failure);
+    if (failure[0])
+        return err_set(err, ERR_DEVICE,
+                       "open OpenBLAS|libopenblas.so.0|%s|OpenBLAS, or --linear own", failure);
     return ERR_OK;
 }

@@ -1,5 +1,6 @@
-/* check.h: assertions that only our own code can break. Always on, in every build; data, files, devices and
- * flags never reach them (those are `struct err`). CHECK is an expression, so it is safe before `else`. */
+/* check.h: assertions that only our own code can break. Always on, in every build; data, files,
+ * devices and flags never reach them (those are `struct err`). CHECK is an expression, so it is
+ * safe before `else`. */
 #ifndef ASSAY_CORE_CHECK_H
 #define ASSAY_CORE_CHECK_H
 

@@ -1,4 +1,5 @@
-/* compare.c: see compare.h. Elements are taken as float64 a chunk of a row at a time: no tap is copied whole. */
+/* compare.c: see compare.h. Elements are taken as float64 a chunk of a row at a time: no tap is
+ * copied whole. */
 #include "core/compare.h"
 
 #include "core/check.h"
@@ -55,13 +56,14 @@ static void add_cells(struct measure *m, struct row_sums *sums, int64_t row, int
     }
 }
 
-/* From the sums of squares. Squares leave the range of float64 long before values do: cells that differ but whose
- * squares are lost count as infinitely wrong, not as equal. */
+/* From the sums of squares. Squares leave the range of float64 long before values do: cells that
+ * differ but whose squares are lost count as infinitely wrong, not as equal. */
 static double relative(double diff2, double truth2, bool differs)
 {
     const double smallest = 0x1p-1000;
     if (!differs) return 0;
-    if (truth2 == 0 || (diff2 < smallest && truth2 < smallest) || !isfinite(diff2) || !isfinite(truth2))
+    if (truth2 == 0 || (diff2 < smallest && truth2 < smallest) || !isfinite(diff2) ||
+        !isfinite(truth2))
         return INFINITY;
     return sqrt(diff2) / sqrt(truth2);
 }
@@ -71,12 +73,15 @@ static const void *at(struct view v, int64_t row, int64_t col)
     return (const char *)v.data + (row * v.cols + col) * dtype_size(v.dtype);
 }
 
-void measure_views(struct view subject, struct view truth, const int64_t *map, struct measure *m, double *row_rel,
-                   double *row_diff, double *row_truth)
+void measure_views(struct view subject, struct view truth, const int64_t *map, struct measure *m,
+                   double *row_rel, double *row_diff, double *row_truth)
 {
     CHECK(subject.cols == truth.cols);
     const struct cell none = {.row = -1, .col = -1};
-    *m = (struct measure){.cols = subject.cols, .worst_row = -1, .worst = none, .first_mismatch = none,
+    *m = (struct measure){.cols = subject.cols,
+                          .worst_row = -1,
+                          .worst = none,
+                          .first_mismatch = none,
                           .first_differing = none};
     struct row_sums total = {0};
     double a[CHUNK], b[CHUNK];
@@ -91,10 +96,15 @@ void measure_views(struct view subject, struct view truth, const int64_t *map, s
             dtype_to_f64(truth.dtype, at(truth, t, c), n, b);
             add_cells(m, &s, r, c, n, a, b);
         }
-        double rel = m->special_mismatch > mismatches ? INFINITY : relative(s.diff2, s.truth2, m->differing > differing);
+        double rel = m->special_mismatch > mismatches
+                         ? INFINITY
+                         : relative(s.diff2, s.truth2, m->differing > differing);
         double width = subject.cols ? (double)subject.cols : 1;
         if (row_rel) row_rel[r] = t < 0 ? -1 : rel;
-        if (row_diff) row_diff[r] = t < 0 ? -1 : m->special_mismatch > mismatches ? INFINITY : sqrt(s.diff2 / width);
+        if (row_diff)
+            row_diff[r] = t < 0                              ? -1
+                          : m->special_mismatch > mismatches ? INFINITY
+                                                             : sqrt(s.diff2 / width);
         if (row_truth) row_truth[r] = t < 0 ? -1 : sqrt(s.truth2 / width);
         if (t < 0) continue;
         m->rows++;
@@ -111,7 +121,8 @@ void measure_views(struct view subject, struct view truth, const int64_t *map, s
     double n = m->elements ? (double)m->elements : 1;
     m->rms_diff = m->special_mismatch ? INFINITY : sqrt(total.diff2 / n);
     m->rms_truth = sqrt(total.truth2 / n);
-    m->rel_rms = m->special_mismatch ? INFINITY : relative(total.diff2, total.truth2, m->differing > 0);
+    m->rel_rms =
+        m->special_mismatch ? INFINITY : relative(total.diff2, total.truth2, m->differing > 0);
     m->cosine = total.dot / sqrt(total.truth2 * total.subject2);
 }
 

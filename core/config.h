@@ -1,9 +1,9 @@
 /* config.h: the shape of a DeepSeek-V3-family decoder, read from a checkpoint's config.json.
  *
- * Readers: kimi_k25 (values under text_config; tensors prefixed "language_model."), kimi_k2, deepseek_v3.
- * With and without q_lora_rank, rope_scaling (null: plain RoPE), quantisation (compressed-tensors pack-quantized,
- * FP8 128x128 blocks, none). A needed key that is missing, zero, negative or contradictory is one clear error.
- * Test: tests/test_config.c */
+ * Readers: kimi_k25 (values under text_config; tensors prefixed "language_model."), kimi_k2,
+ * deepseek_v3. With and without q_lora_rank, rope_scaling (null: plain RoPE), quantisation
+ * (compressed-tensors pack-quantized, FP8 128x128 blocks, none). A needed key that is missing,
+ * zero, negative or contradictory is one clear error. Test: tests/test_config.c */
 #ifndef ASSAY_CORE_CONFIG_H
 #define ASSAY_CORE_CONFIG_H
 
@@ -19,8 +19,8 @@ extern "C" {
 
 enum scoring { SCORING_SIGMOID, SCORING_SOFTMAX };
 
-/* How experts are chosen: noaux_tc (bias, group score = sum of the two best), greedy (no groups), or
- * group_limited_greedy (group score = the best). */
+/* How experts are chosen: noaux_tc (bias, group score = sum of the two best), greedy (no groups),
+ * or group_limited_greedy (group score = the best). */
 enum topk_method { TOPK_NOAUX_TC, TOPK_GREEDY, TOPK_GROUP_LIMITED };
 
 enum quant_kind { QUANT_NONE, QUANT_PACKED, QUANT_FP8_BLOCK };
@@ -43,11 +43,11 @@ struct rope_scaling {
 };
 
 struct config {
-    char model_type[32];  /* kimi_k25, kimi_k2, deepseek_v3 */
-    char prefix[32];      /* "" or "language_model." */
-    char sha256[65];      /* of config.json's bytes */
+    char model_type[32]; /* kimi_k25, kimi_k2, deepseek_v3 */
+    char prefix[32];     /* "" or "language_model." */
+    char sha256[65];     /* of config.json's bytes */
     int64_t vocab, hidden, layers, heads;
-    int64_t q_lora;       /* 0: a plain q_proj */
+    int64_t q_lora; /* 0: a plain q_proj */
     int64_t kv_lora, nope, rope, v_head;
     int64_t intermediate, moe_intermediate;
     int64_t experts, top_k, shared_experts, groups, top_groups;
@@ -62,20 +62,20 @@ struct config {
     struct rope_scaling scaling;
     int64_t max_position;
     bool tied_embeddings;
-    enum dtype dtype;     /* the engine's activation type: torch_dtype */
+    enum dtype dtype; /* the engine's activation type: torch_dtype */
     struct quant quant;
-    int64_t eos;          /* -1: none */
+    int64_t eos; /* -1: none */
 };
 
 /* Parses the text of a config.json; `where` is used in messages. */
-enum err_code config_parse(const char *text, int64_t size, const char *where, struct config *out, struct err *err)
-    ERR_USED;
+enum err_code config_parse(const char *text, int64_t size, const char *where, struct config *out,
+                           struct err *err) ERR_USED;
 enum err_code config_read(const char *path, struct config *out, struct err *err) ERR_USED;
 
 /* True where layer i has a mixture of experts. */
 bool config_is_moe(const struct config *c, int64_t layer);
-/* True when the linear `name` (full tensor name without ".weight") is stored quantised: experts for pack-quantized,
- * every attention and MLP linear for FP8. */
+/* True when the linear `name` (full tensor name without ".weight") is stored quantised: experts for
+ * pack-quantized, every attention and MLP linear for FP8. */
 bool config_is_quantised(const struct config *c, const char *name);
 /* Width of a query or key head: nope + rope. */
 int64_t config_qk(const struct config *c);

@@ -19,14 +19,22 @@ static const struct {
     bool is_float, is_int;
     double unit;
 } types[DT_COUNT] = {
-    [DT_BOOL] = {"BOOL", 1, false, true, 0},      [DT_U8] = {"U8", 1, false, true, 0},
-    [DT_I8] = {"I8", 1, false, true, 0},          [DT_F8_E4M3] = {"F8_E4M3", 1, true, false, 0x1p-4},
-    [DT_F8_E5M2] = {"F8_E5M2", 1, true, false, 0x1p-3}, [DT_F8_E8M0] = {"F8_E8M0", 1, true, false, 0.5},
-    [DT_I16] = {"I16", 2, false, true, 0},        [DT_U16] = {"U16", 2, false, true, 0},
-    [DT_F16] = {"F16", 2, true, false, 0x1p-11},  [DT_BF16] = {"BF16", 2, true, false, 0x1p-8},
-    [DT_I32] = {"I32", 4, false, true, 0},        [DT_U32] = {"U32", 4, false, true, 0},
-    [DT_F32] = {"F32", 4, true, false, 0x1p-24},  [DT_I64] = {"I64", 8, false, true, 0},
-    [DT_U64] = {"U64", 8, false, true, 0},        [DT_F64] = {"F64", 8, true, false, 0x1p-53},
+    [DT_BOOL] = {"BOOL", 1, false, true, 0},
+    [DT_U8] = {"U8", 1, false, true, 0},
+    [DT_I8] = {"I8", 1, false, true, 0},
+    [DT_F8_E4M3] = {"F8_E4M3", 1, true, false, 0x1p-4},
+    [DT_F8_E5M2] = {"F8_E5M2", 1, true, false, 0x1p-3},
+    [DT_F8_E8M0] = {"F8_E8M0", 1, true, false, 0.5},
+    [DT_I16] = {"I16", 2, false, true, 0},
+    [DT_U16] = {"U16", 2, false, true, 0},
+    [DT_F16] = {"F16", 2, true, false, 0x1p-11},
+    [DT_BF16] = {"BF16", 2, true, false, 0x1p-8},
+    [DT_I32] = {"I32", 4, false, true, 0},
+    [DT_U32] = {"U32", 4, false, true, 0},
+    [DT_F32] = {"F32", 4, true, false, 0x1p-24},
+    [DT_I64] = {"I64", 8, false, true, 0},
+    [DT_U64] = {"U64", 8, false, true, 0},
+    [DT_F64] = {"F64", 8, true, false, 0x1p-53},
     [DT_C64] = {"C64", 8, false, false, 0},
 };
 
@@ -85,7 +93,8 @@ float f32_from_bits(uint32_t u)
 uint16_t bf16_from_f32(float x)
 {
     uint32_t u = f32_bits(x);
-    if (x != x) return (uint16_t)((u >> 16) | 0x40); /* rounding must not turn a NaN into an infinity */
+    if (x != x)
+        return (uint16_t)((u >> 16) | 0x40); /* rounding must not turn a NaN into an infinity */
     return (uint16_t)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
 }
 
@@ -101,7 +110,8 @@ uint16_t f16_from_f32(float x)
     float a = fabsf(x);
     if (x != x) return (uint16_t)(sign | 0x7e00);
     if (a >= 65520.0f) return (uint16_t)(sign | 0x7c00);
-    if (a < 0x1p-14f) return (uint16_t)(sign | (uint16_t)lrintf(a * 0x1p24f)); /* subnormal: units of 2^-24 */
+    if (a < 0x1p-14f)
+        return (uint16_t)(sign | (uint16_t)lrintf(a * 0x1p24f)); /* subnormal: units of 2^-24 */
     uint32_t m = (u & 0x7fffffff) + 0xfff + ((u >> 13) & 1);
     return (uint16_t)(sign | (uint16_t)((m - 0x38000000) >> 13));
 }
@@ -121,7 +131,8 @@ float f16_to_f32(uint16_t h)
 static float small_float(uint8_t b, int mbits, int bias)
 {
     int e = (b & 0x7f) >> mbits, m = b & ((1 << mbits) - 1);
-    float v = e ? ldexpf((float)(m + (1 << mbits)), e - bias - mbits) : ldexpf((float)m, 1 - bias - mbits);
+    float v = e ? ldexpf((float)(m + (1 << mbits)), e - bias - mbits)
+                : ldexpf((float)m, 1 - bias - mbits);
     return b & 0x80 ? -v : v;
 }
 
@@ -144,11 +155,17 @@ float e8m0_to_f32(uint8_t b)
 double dtype_round(enum dtype t, double x)
 {
     switch (t) {
-    case DT_F64: return x;
-    case DT_F32: return (double)(float)x;
-    case DT_BF16: return (double)bf16_to_f32(bf16_from_f32((float)x));
-    case DT_F16: return (double)f16_to_f32(f16_from_f32((float)x));
-    default: CHECK(!"dtype_round: a float type of 16 bits or more"); return x;
+    case DT_F64:
+        return x;
+    case DT_F32:
+        return (double)(float)x;
+    case DT_BF16:
+        return (double)bf16_to_f32(bf16_from_f32((float)x));
+    case DT_F16:
+        return (double)f16_to_f32(f16_from_f32((float)x));
+    default:
+        CHECK(!"dtype_round: a float type of 16 bits or more");
+        return x;
     }
 }
 
@@ -156,15 +173,25 @@ int64_t dtype_int_at(enum dtype t, const void *src, int64_t i)
 {
     switch (t) {
     case DT_BOOL:
-    case DT_U8: return ((const uint8_t *)src)[i];
-    case DT_I8: return ((const int8_t *)src)[i];
-    case DT_I16: return (int16_t)((const u16_any *)src)[i];
-    case DT_U16: return ((const u16_any *)src)[i];
-    case DT_I32: return (int32_t)((const u32_any *)src)[i];
-    case DT_U32: return ((const u32_any *)src)[i];
-    case DT_I64: return (int64_t)((const u64_any *)src)[i];
-    case DT_U64: return (int64_t)((const u64_any *)src)[i];
-    default: CHECK(!"dtype_int_at: an integer type"); return 0;
+    case DT_U8:
+        return ((const uint8_t *)src)[i];
+    case DT_I8:
+        return ((const int8_t *)src)[i];
+    case DT_I16:
+        return (int16_t)((const u16_any *)src)[i];
+    case DT_U16:
+        return ((const u16_any *)src)[i];
+    case DT_I32:
+        return (int32_t)((const u32_any *)src)[i];
+    case DT_U32:
+        return ((const u32_any *)src)[i];
+    case DT_I64:
+        return (int64_t)((const u64_any *)src)[i];
+    case DT_U64:
+        return (int64_t)((const u64_any *)src)[i];
+    default:
+        CHECK(!"dtype_int_at: an integer type");
+        return 0;
     }
 }
 
@@ -172,13 +199,21 @@ int64_t dtype_int_at(enum dtype t, const void *src, int64_t i)
 static float element_f32(enum dtype t, const void *src, int64_t i)
 {
     switch (t) {
-    case DT_F32: return ((const f32_any *)src)[i];
-    case DT_BF16: return bf16_to_f32(((const u16_any *)src)[i]);
-    case DT_F16: return f16_to_f32(((const u16_any *)src)[i]);
-    case DT_F8_E4M3: return e4m3_to_f32(((const uint8_t *)src)[i]);
-    case DT_F8_E5M2: return e5m2_to_f32(((const uint8_t *)src)[i]);
-    case DT_F8_E8M0: return e8m0_to_f32(((const uint8_t *)src)[i]);
-    default: CHECK(!"element_f32: a float type of 32 bits or fewer"); return 0;
+    case DT_F32:
+        return ((const f32_any *)src)[i];
+    case DT_BF16:
+        return bf16_to_f32(((const u16_any *)src)[i]);
+    case DT_F16:
+        return f16_to_f32(((const u16_any *)src)[i]);
+    case DT_F8_E4M3:
+        return e4m3_to_f32(((const uint8_t *)src)[i]);
+    case DT_F8_E5M2:
+        return e5m2_to_f32(((const uint8_t *)src)[i]);
+    case DT_F8_E8M0:
+        return e8m0_to_f32(((const uint8_t *)src)[i]);
+    default:
+        CHECK(!"element_f32: a float type of 32 bits or fewer");
+        return 0;
     }
 }
 
@@ -219,11 +254,20 @@ void dtype_from_f64(enum dtype t, const double *src, int64_t n, void *dst)
     CHECK(n == 0 || (src && dst));
     for (int64_t i = 0; i < n; i++) {
         switch (t) {
-        case DT_F64: ((double *)dst)[i] = src[i]; break;
-        case DT_F32: ((float *)dst)[i] = (float)src[i]; break;
-        case DT_BF16: ((uint16_t *)dst)[i] = bf16_from_f32((float)src[i]); break;
-        case DT_F16: ((uint16_t *)dst)[i] = f16_from_f32((float)src[i]); break;
-        default: CHECK(!"dtype_from_f64: a float type of 16 bits or more");
+        case DT_F64:
+            ((double *)dst)[i] = src[i];
+            break;
+        case DT_F32:
+            ((float *)dst)[i] = (float)src[i];
+            break;
+        case DT_BF16:
+            ((uint16_t *)dst)[i] = bf16_from_f32((float)src[i]);
+            break;
+        case DT_F16:
+            ((uint16_t *)dst)[i] = f16_from_f32((float)src[i]);
+            break;
+        default:
+            CHECK(!"dtype_from_f64: a float type of 16 bits or more");
         }
     }
 }

@@ -9,7 +9,8 @@
 #include <string.h>
 
 /* A JSON array of whole numbers in the metadata; absent: *out stays NULL. */
-static enum err_code meta_ints(const struct dump *d, const char *key, int64_t **out, int64_t *count, struct err *err)
+static enum err_code meta_ints(const struct dump *d, const char *key, int64_t **out, int64_t *count,
+                               struct err *err)
 {
     const char *text = st_meta(&d->file, key);
     json_t *v = NULL;
@@ -17,7 +18,9 @@ static enum err_code meta_ints(const struct dump *d, const char *key, int64_t **
     if (!text) return ERR_OK;
     snprintf(where, sizeof where, "%s: metadata %s", d->file.path, key);
     if (json_parse(text, (int64_t)strlen(text), where, &v, err) != ERR_OK) return err->code;
-    if (!json_is_array(v)) err_set(err, ERR_INPUT, "dump metadata|%s|%s|an array of whole numbers", where, json_kind(v));
+    if (!json_is_array(v))
+        err_set(err, ERR_INPUT, "dump metadata|%s|%s|an array of whole numbers", where,
+                json_kind(v));
     if (err->code == ERR_OK) {
         *count = (int64_t)json_array_size(v);
         *out = calloc((size_t)*count + 1, sizeof **out);
@@ -26,7 +29,8 @@ static enum err_code meta_ints(const struct dump *d, const char *key, int64_t **
     for (int64_t i = 0; err->code == ERR_OK && i < *count; i++) {
         const json_t *e = json_array_get(v, (size_t)i);
         if (!json_is_integer(e))
-            err_set(err, ERR_INPUT, "dump metadata|%s: entry %lld|%s|a whole number", where, (long long)i, json_kind(e));
+            err_set(err, ERR_INPUT, "dump metadata|%s: entry %lld|%s|a whole number", where,
+                    (long long)i, json_kind(e));
         (*out)[i] = json_integer_value(e);
     }
     json_decref(v);
@@ -42,7 +46,8 @@ static enum err_code meta_order(struct dump *d, struct err *err)
         return err_note(err, "metadata assay.order");
     d->promised = calloc(json_array_size(v) + 1, sizeof *d->promised);
     if (!json_is_array(v)) {
-        err_set(err, ERR_INPUT, "dump metadata|%s: assay.order|%s|an array of names", d->file.path, json_kind(v));
+        err_set(err, ERR_INPUT, "dump metadata|%s: assay.order|%s|an array of names", d->file.path,
+                json_kind(v));
     } else if (!d->promised) {
         err_set(err, ERR_MEMORY, "read dump|%s|no memory", d->file.path);
     }
@@ -65,7 +70,8 @@ static int64_t order_of(const struct dump *d, const struct dump_tap *t)
         if (strcmp(d->promised[i], t->name) == 0) return i;
     }
     /* Foreign dumps take the order of tap.h; what neither knows comes last. */
-    return d->promised_count + (t->known ? tap_rank(t->kind, t->layer) : INT64_MAX / 2 + TAP_KINDS + 1);
+    return d->promised_count +
+           (t->known ? tap_rank(t->kind, t->layer) : INT64_MAX / 2 + TAP_KINDS + 1);
 }
 
 static int by_order(const void *a, const void *b)
@@ -85,8 +91,10 @@ static enum err_code list_taps(struct dump *d, struct err *err)
         if (strcmp(s->name, "input_ids") == 0) continue;
         if (s->dims < 1 || (!dtype_is_float(s->dtype) && !dtype_is_int(s->dtype))) {
             char text[96];
-            return err_set(err, ERR_INPUT, "read dump|%s: %s|%s %s|a matrix of numbers, a row a token", d->file.path,
-                           s->name, dtype_name(s->dtype), st_shape_text(s->dims, s->shape, text, sizeof text));
+            return err_set(err, ERR_INPUT,
+                           "read dump|%s: %s|%s %s|a matrix of numbers, a row a token",
+                           d->file.path, s->name, dtype_name(s->dtype),
+                           st_shape_text(s->dims, s->shape, text, sizeof text));
         }
         struct dump_tap *t = &d->taps[d->count++];
         *t = (struct dump_tap){.name = s->name, .tensor = s, .rows = s->shape[0]};
@@ -107,46 +115,57 @@ static enum err_code check_lengths(const struct dump *d, struct err *err)
     int64_t sum = 0;
     for (int64_t i = 0; i < d->sequences; i++) {
         if (d->lengths[i] < 0 || __builtin_add_overflow(sum, d->lengths[i], &sum))
-            return err_set(err, ERR_INPUT, "dump metadata|%s: assay.lengths[%lld]|%lld|the length of a sequence",
+            return err_set(err, ERR_INPUT,
+                           "dump metadata|%s: assay.lengths[%lld]|%lld|the length of a sequence",
                            d->file.path, (long long)i, (long long)d->lengths[i]);
     }
     if (d->lengths && d->tokens && sum != d->token_count)
-        return err_set(err, ERR_INPUT, "dump metadata|%s: assay.lengths|%lld tokens in all|%lld, as there are tokens",
-                       d->file.path, (long long)sum, (long long)d->token_count);
+        return err_set(
+            err, ERR_INPUT,
+            "dump metadata|%s: assay.lengths|%lld tokens in all|%lld, as there are tokens",
+            d->file.path, (long long)sum, (long long)d->token_count);
     return ERR_OK;
 }
 
-/* Which rows of the batch the file's rows are. "last N" is what a foreign dump of a long prompt says. */
+/* Which rows of the batch the file's rows are. "last N" is what a foreign dump of a long prompt
+ * says. */
 static enum err_code map_rows(struct dump *d, struct err *err)
 {
     int64_t n = 0, last = 0;
     const char *rows = st_meta(&d->file, "rows");
     if (meta_ints(d, "assay.rows", &d->batch_row, &n, err) != ERR_OK) return err->code;
     if (d->batch_row && d->rows < 0)
-        return err_set(err, ERR_INPUT, "dump metadata|%s: assay.rows|taps of different row counts|the same in all taps",
-                       d->file.path);
+        return err_set(
+            err, ERR_INPUT,
+            "dump metadata|%s: assay.rows|taps of different row counts|the same in all taps",
+            d->file.path);
     if (d->batch_row && n != d->rows)
-        return err_set(err, ERR_INPUT, "dump metadata|%s: assay.rows|%lld entries|%lld, one a row", d->file.path,
-                       (long long)n, (long long)d->rows);
+        return err_set(err, ERR_INPUT, "dump metadata|%s: assay.rows|%lld entries|%lld, one a row",
+                       d->file.path, (long long)n, (long long)d->rows);
     for (int64_t i = 0; i < n; i++) {
         bool inside = d->batch_row[i] >= 0 && (!d->tokens || d->batch_row[i] < d->token_count);
         if (!inside)
-            return err_set(err, ERR_INPUT, "dump metadata|%s: assay.rows[%lld]|%lld|a row of the batch", d->file.path,
-                           (long long)i, (long long)d->batch_row[i]);
+            return err_set(err, ERR_INPUT,
+                           "dump metadata|%s: assay.rows[%lld]|%lld|a row of the batch",
+                           d->file.path, (long long)i, (long long)d->batch_row[i]);
         if (i > 0 && d->batch_row[i] <= d->batch_row[i - 1]) /* rows are matched in one pass */
-            return err_set(err, ERR_INPUT, "dump metadata|%s: assay.rows[%lld]|%lld after %lld|rows that ascend", d->file.path,
-                           (long long)i, (long long)d->batch_row[i], (long long)d->batch_row[i - 1]);
+            return err_set(err, ERR_INPUT,
+                           "dump metadata|%s: assay.rows[%lld]|%lld after %lld|rows that ascend",
+                           d->file.path, (long long)i, (long long)d->batch_row[i],
+                           (long long)d->batch_row[i - 1]);
     }
     if (d->batch_row || d->rows < 0) return ERR_OK;
     bool tail = rows && text_starts(rows, "last ") && text_int(rows + 5, &last) && last == d->rows;
-    if (tail && d->token_count < d->rows) return ERR_OK; /* its place is known only beside a longer dump */
+    if (tail && d->token_count < d->rows)
+        return ERR_OK; /* its place is known only beside a longer dump */
     if (!tail && d->tokens && d->token_count != d->rows)
-        return err_set(err, ERR_INPUT, "dump metadata|%s: tokens|%lld|%lld, one a row", d->file.path,
-                       (long long)d->token_count, (long long)d->rows);
+        return err_set(err, ERR_INPUT, "dump metadata|%s: tokens|%lld|%lld, one a row",
+                       d->file.path, (long long)d->token_count, (long long)d->rows);
     if (tail || d->tokens) {
         d->batch_row = calloc((size_t)d->rows + 1, sizeof *d->batch_row);
         if (!d->batch_row) return err_set(err, ERR_MEMORY, "read dump|%s|no memory", d->file.path);
-        for (int64_t i = 0; i < d->rows; i++) d->batch_row[i] = tail ? d->token_count - d->rows + i : i;
+        for (int64_t i = 0; i < d->rows; i++)
+            d->batch_row[i] = tail ? d->token_count - d->rows + i : i;
     }
     return ERR_OK;
 }
@@ -154,13 +173,16 @@ static enum err_code map_rows(struct dump *d, struct err *err)
 enum err_code dump_open(struct dump *d, const char *path, struct err *err)
 {
     *d = (struct dump){0};
-    if (st_open(&d->file, path, err) != ERR_OK || meta_order(d, err) != ERR_OK || list_taps(d, err) != ERR_OK)
+    if (st_open(&d->file, path, err) != ERR_OK || meta_order(d, err) != ERR_OK ||
+        list_taps(d, err) != ERR_OK)
         return err->code;
     const char *key = st_meta(&d->file, "assay.tokens") ? "assay.tokens" : "tokens";
     if (meta_ints(d, key, &d->tokens, &d->token_count, err) != ERR_OK ||
-        meta_ints(d, "assay.lengths", &d->lengths, &d->sequences, err) != ERR_OK || check_lengths(d, err) != ERR_OK)
+        meta_ints(d, "assay.lengths", &d->lengths, &d->sequences, err) != ERR_OK ||
+        check_lengths(d, err) != ERR_OK)
         return err->code;
-    const char *engine = st_meta(&d->file, "assay.engine"), *profile = st_meta(&d->file, "assay.profile");
+    const char *engine = st_meta(&d->file, "assay.engine"),
+               *profile = st_meta(&d->file, "assay.profile");
     if (!engine) engine = st_meta(&d->file, "engine");
     d->engine = engine ? engine : "";
     d->profile = profile ? profile : "";

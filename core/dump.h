@@ -1,10 +1,14 @@
 /* dump.h: a file of taps. Safetensors with __metadata__:
- *   assay.version assay.engine assay.profile assay.precision assay.config_sha256 assay.model
- *   assay.tokens     JSON array, the concatenated batch          assay.lengths    JSON array, a sequence each
- *   assay.positions  JSON array, a row each                      assay.rows       JSON array: dump row -> row of
- *   assay.order      JSON array of tap names, execution order                     the batch, where not all are kept
- * Dumps of others: `tokens` for assay.tokens, `rows` = "last N", `engine`; without an order, that of tap.h.
- * Test: tests/test_dump.c */
+ *
+ *   assay.version, assay.engine, assay.profile, assay.precision, assay.config_sha256, assay.model
+ *   assay.tokens     JSON array, the concatenated batch
+ *   assay.lengths    JSON array, a sequence each
+ *   assay.positions  JSON array, a row each
+ *   assay.rows       JSON array: dump row -> row of the batch, where not all are kept
+ *   assay.order      JSON array of tap names, execution order
+ *
+ * Dumps of others: `tokens` for assay.tokens, `rows` = "last N", `engine`; without an order, that
+ * of tap.h. Test: tests/test_dump.c */
 #ifndef ASSAY_CORE_DUMP_H
 #define ASSAY_CORE_DUMP_H
 
@@ -28,21 +32,23 @@ struct dump_out {
     struct st_entry *entries;
     int64_t count;
     int64_t header_bytes;
-    int64_t batch_rows;   /* rows of the whole batch */
-    int64_t *keep;        /* [batch_rows]: row of the file, or -1 */
+    int64_t batch_rows; /* rows of the whole batch */
+    int64_t *keep;      /* [batch_rows]: row of the file, or -1 */
     int64_t kept;
-    int64_t *written;     /* [count]: rows that each tap was given */
-    enum dtype reals;     /* DT_F32 or DT_F64 */
+    int64_t *written; /* [count]: rows that each tap was given */
+    enum dtype reals; /* DT_F32 or DT_F64 */
     unsigned char *row_buffer;
     struct tap_sink sink; /* give this to the forward pass */
 };
 
-/* Plans the file: these taps, of these rows (keep_first .. keep_end of the batch). The target's name is written when
- * dump_commit() succeeds, never before; it fails when a planned tap was not given all its rows, which would read back
- * as zeros. The names of `taps` are borrowed, and `d` must not move. A target that cannot seek is refused unless it is a plain device. */
-enum err_code dump_create(struct dump_out *d, const char *path, const struct tap *taps, int64_t count,
-                          int64_t batch_rows, int64_t keep_first, int64_t keep_end, enum dtype reals,
-                          const struct st_meta *meta, int64_t metas, struct err *err) ERR_USED;
+/* Plans the file: these taps, of these rows (keep_first .. keep_end of the batch). The target's
+ * name is written when dump_commit() succeeds, never before; it fails when a planned tap was not
+ * given all its rows, which would read back as zeros. The names of `taps` are borrowed, and `d`
+ * must not move. A target that cannot seek is refused unless it is a plain device. */
+enum err_code dump_create(struct dump_out *d, const char *path, const struct tap *taps,
+                          int64_t count, int64_t batch_rows, int64_t keep_first, int64_t keep_end,
+                          enum dtype reals, const struct st_meta *meta, int64_t metas,
+                          struct err *err) ERR_USED;
 enum err_code dump_commit(struct dump_out *d, struct err *err) ERR_USED;
 /* Also after a commit; removes what was not committed. */
 void dump_abandon(struct dump_out *d);
@@ -53,28 +59,29 @@ struct dump_tap {
     const char *name;
     const struct st_tensor *tensor;
     int64_t rows, cols;
-    bool known;          /* a tap of tap.h */
+    bool known; /* a tap of tap.h */
     enum tap_kind kind;
     int64_t layer;
-    int64_t order;       /* ascending in execution order */
+    int64_t order; /* ascending in execution order */
 };
 
 struct dump {
     struct st_file file;
     struct dump_tap *taps; /* in execution order */
     int64_t count;
-    int64_t rows;          /* of its real taps; -1 where they disagree */
-    int64_t *tokens;       /* of the whole batch, or NULL */
+    int64_t rows;    /* of its real taps; -1 where they disagree */
+    int64_t *tokens; /* of the whole batch, or NULL */
     int64_t token_count;
-    int64_t *lengths;      /* sequences; NULL: one */
+    int64_t *lengths; /* sequences; NULL: one */
     int64_t sequences;
-    int64_t *batch_row;    /* [rows]: row of the batch that dump row i is, or NULL: unknown */
+    int64_t *batch_row; /* [rows]: row of the batch that dump row i is, or NULL: unknown */
     const char *engine, *profile; /* "" where the file does not say */
-    char **promised;       /* assay.order, or NULL */
+    char **promised;              /* assay.order, or NULL */
     int64_t promised_count;
 };
 
-/* Refused: what st_open() refuses, taps that are no matrices (a vector [T] counts as [T, 1]), broken metadata. */
+/* Refused: what st_open() refuses, taps that are no matrices (a vector [T] counts as [T, 1]),
+ * broken metadata. */
 enum err_code dump_open(struct dump *d, const char *path, struct err *err) ERR_USED;
 void dump_close(struct dump *d);
 const struct dump_tap *dump_find(const struct dump *d, const char *name);

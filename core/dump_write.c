@@ -1,5 +1,5 @@
-/* dump_write.c: the writer of dump.h. The header is planned first, so that rows can be written in any order as
- * they are computed and no tap is held in memory. */
+/* dump_write.c: the writer of dump.h. The header is planned first, so that rows can be written in
+ * any order as they are computed and no tap is held in memory. */
 #include "core/dump.h"
 
 #include "core/check.h"
@@ -20,9 +20,10 @@ static bool wants(void *ctx, const char *name)
     return find_entry(ctx, name) != NULL;
 }
 
-/* Writes the rows of one step that are kept; `row` gives element i of the step as bytes of the file's type. */
-static enum err_code put(struct dump_out *d, const char *name, const struct rows *rows, int64_t cols,
-                         const double *reals, const int32_t *ints, struct err *err)
+/* Writes the rows of one step that are kept; `row` gives element i of the step as bytes of the
+ * file's type. */
+static enum err_code put(struct dump_out *d, const char *name, const struct rows *rows,
+                         int64_t cols, const double *reals, const int32_t *ints, struct err *err)
 {
     const struct st_entry *e = find_entry(d, name);
     if (!e) return ERR_OK;
@@ -37,7 +38,8 @@ static enum err_code put(struct dump_out *d, const char *name, const struct rows
             dtype_from_f64(e->dtype, reals + i * cols, cols, d->row_buffer);
             bytes = d->row_buffer;
         }
-        if (file_out_write_at(&d->file, bytes, row_bytes, d->header_bytes + e->offset + at * row_bytes, err) != ERR_OK)
+        if (file_out_write_at(&d->file, bytes, row_bytes,
+                              d->header_bytes + e->offset + at * row_bytes, err) != ERR_OK)
             return err_note(err, "tap %s", name);
         d->written[e - d->entries]++;
     }
@@ -56,25 +58,31 @@ static enum err_code put_ints(void *ctx, const char *name, const struct rows *ro
     return put(ctx, name, rows, cols, NULL, data, err);
 }
 
-static enum err_code plan_entries(struct dump_out *d, const struct tap *taps, int64_t count, int64_t *cols_max,
-                                  struct err *err)
+static enum err_code plan_entries(struct dump_out *d, const struct tap *taps, int64_t count,
+                                  int64_t *cols_max, struct err *err)
 {
     d->entries = calloc((size_t)count + 1, sizeof *d->entries);
     if (!d->entries) return err_set(err, ERR_MEMORY, "plan dump||no memory");
     for (int64_t i = 0; i < count; i++) {
-        d->entries[d->count++] = (struct st_entry){.name = taps[i].name, .dtype = taps[i].ints ? DT_I32 : d->reals,
-                                                   .dims = 2, .shape = {d->kept, taps[i].cols}};
+        d->entries[d->count++] = (struct st_entry){.name = taps[i].name,
+                                                   .dtype = taps[i].ints ? DT_I32 : d->reals,
+                                                   .dims = 2,
+                                                   .shape = {d->kept, taps[i].cols}};
         if (taps[i].cols > *cols_max) *cols_max = taps[i].cols;
     }
     return ERR_OK;
 }
 
-enum err_code dump_create(struct dump_out *d, const char *path, const struct tap *taps, int64_t count,
-                          int64_t batch_rows, int64_t keep_first, int64_t keep_end, enum dtype reals,
-                          const struct st_meta *meta, int64_t metas, struct err *err)
+enum err_code dump_create(struct dump_out *d, const char *path, const struct tap *taps,
+                          int64_t count, int64_t batch_rows, int64_t keep_first, int64_t keep_end,
+                          enum dtype reals, const struct st_meta *meta, int64_t metas,
+                          struct err *err)
 {
     CHECK(0 <= keep_first && keep_first <= keep_end && keep_end <= batch_rows);
-    *d = (struct dump_out){.file = FILE_OUT_INIT, .batch_rows = batch_rows, .kept = keep_end - keep_first, .reals = reals};
+    *d = (struct dump_out){.file = FILE_OUT_INIT,
+                           .batch_rows = batch_rows,
+                           .kept = keep_end - keep_first,
+                           .reals = reals};
     d->sink = (struct tap_sink){.wants = wants, .reals = put_reals, .ints = put_ints, .ctx = d};
     int64_t cols_max = 1;
     char *header = NULL;
@@ -82,13 +90,17 @@ enum err_code dump_create(struct dump_out *d, const char *path, const struct tap
     d->keep = calloc((size_t)batch_rows + 1, sizeof *d->keep);
     d->written = calloc((size_t)count + 1, sizeof *d->written);
     d->row_buffer = malloc((size_t)cols_max * sizeof(double));
-    if (!d->keep || !d->written || !d->row_buffer) return err_set(err, ERR_MEMORY, "plan dump|%s|no memory", path);
-    for (int64_t i = 0; i < batch_rows; i++) d->keep[i] = i >= keep_first && i < keep_end ? i - keep_first : -1;
-    if (st_plan(d->entries, d->count, meta, metas, &header, &d->header_bytes, err) != ERR_OK) return err->code;
+    if (!d->keep || !d->written || !d->row_buffer)
+        return err_set(err, ERR_MEMORY, "plan dump|%s|no memory", path);
+    for (int64_t i = 0; i < batch_rows; i++)
+        d->keep[i] = i >= keep_first && i < keep_end ? i - keep_first : -1;
+    if (st_plan(d->entries, d->count, meta, metas, &header, &d->header_bytes, err) != ERR_OK)
+        return err->code;
     if (file_out_open(&d->file, path, err) == ERR_OK)
         (void)!file_out_write(&d->file, header, d->header_bytes, err);
     if (err->code == ERR_OK && d->file.direct)
-        err_set(err, ERR_INPUT, "write dump|%s|a device or pipe|a file: taps are written at their place", path);
+        err_set(err, ERR_INPUT,
+                "write dump|%s|a device or pipe|a file: taps are written at their place", path);
     free(header);
     return err->code;
 }
@@ -97,8 +109,8 @@ enum err_code dump_commit(struct dump_out *d, struct err *err)
 {
     for (int64_t i = 0; i < d->count && err->code == ERR_OK; i++) {
         if (d->written[i] != d->kept)
-            err_set(err, ERR_IO, "write dump|%s: tap %s|%lld rows given|%lld", d->file.path, d->entries[i].name,
-                    (long long)d->written[i], (long long)d->kept);
+            err_set(err, ERR_IO, "write dump|%s: tap %s|%lld rows given|%lld", d->file.path,
+                    d->entries[i].name, (long long)d->written[i], (long long)d->kept);
     }
     return file_out_commit(&d->file, err);
 }

@@ -14,9 +14,9 @@ extern "C" {
 
 struct embed {
     int64_t T, H, V;
-    const int64_t *id;           /* [T] */
-    const struct tensor *table;  /* [V, H] */
-    double *y;                   /* [T, H] */
+    const int64_t *id;          /* [T] */
+    const struct tensor *table; /* [V, H] */
+    double *y;                  /* [T, H] */
 };
 
 enum err_code embed_check(const struct embed *op, struct err *err) ERR_USED;

@@ -40,11 +40,17 @@ void err_clear(struct err *e)
     *e = (struct err)ERR_INIT;
 }
 
-/* Bytes of the UTF-8 sequence at s, or 0 where there is none: paths and broken files hold any bytes. */
+/* Bytes of the UTF-8 sequence at s, or 0 where there is none: paths and broken files hold any
+ * bytes. */
 static size_t utf8_bytes(const char *s, size_t left)
 {
     const unsigned char *p = (const unsigned char *)s;
-    size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
+    size_t n = p[0] < 0x80   ? 1
+               : p[0] < 0xc2 ? 0
+               : p[0] < 0xe0 ? 2
+               : p[0] < 0xf0 ? 3
+               : p[0] < 0xf5 ? 4
+                             : 0;
     if (n == 0 || n > left) return 0;
     for (size_t i = 1; i < n; i++) {
         if ((p[i] & 0xc0) != 0x80) return 0;
@@ -54,8 +60,8 @@ static size_t utf8_bytes(const char *s, size_t left)
     return overlong || outside ? 0 : n;
 }
 
-/* Copies at most size-1 bytes and makes the result one printable line of UTF-8: a message never breaks a log or a
- * JSON report. What does not fit is cut between characters and ends in dots. */
+/* Copies at most size-1 bytes and makes the result one printable line of UTF-8: a message never
+ * breaks a log or a JSON report. What does not fit is cut between characters and ends in dots. */
 static void copy_line(char *dst, size_t size, const char *src, size_t length)
 {
     size_t n = 0, cut = 0;
@@ -81,12 +87,14 @@ static void copy_line(char *dst, size_t size, const char *src, size_t length)
     dst[n] = '\0';
 }
 
-/* Formats "what|where|found|wanted" and cuts it into the four parts. The separator is replaced in the format
- * and not looked for in the result, so that a '|' inside an argument stays where it is. */
+/* Formats "what|where|found|wanted" and cuts it into the four parts. The separator is replaced in
+ * the format and not looked for in the result, so that a '|' inside an argument stays where it is.
+ */
 static void fill_parts(struct err *e, const char *fmt, va_list ap)
 {
     char form[ERR_PART * 2];
-    char text[8 * 1024]; /* several paths at their longest: a long part must not push out the parts after it */
+    char text[8 * 1024]; /* several paths at their longest: a long part must not push out the parts
+                            after it */
     snprintf(form, sizeof form, "%s", fmt);
     for (char *p = form; *p; p++) {
         if (*p == '|') *p = PART_SEPARATOR;
@@ -122,16 +130,22 @@ static const char *wanted_instead(int num)
 {
     switch (num) {
     case ENOENT:
-    case ENOTDIR: return "a path that exists";
+    case ENOTDIR:
+        return "a path that exists";
     case EACCES:
     case EPERM:
-    case EROFS: return "permission";
+    case EROFS:
+        return "permission";
     case ENOSPC:
     case EDQUOT:
-    case EFBIG: return "room for it";
-    case EISDIR: return "a file";
-    case ENOMEM: return "memory";
-    default: return "success";
+    case EFBIG:
+        return "room for it";
+    case EISDIR:
+        return "a file";
+    case ENOMEM:
+        return "memory";
+    default:
+        return "success";
     }
 }
 
@@ -139,9 +153,10 @@ enum err_code err_sys(struct err *e, int num, const char *fmt, ...)
 {
     CHECK(e);
     if (e->code != ERR_OK) return e->code;
-    /* A path that does not exist or may not be read is the caller's input; the rest is the machine's. */
-    bool input = num == ENOENT || num == ENOTDIR || num == EISDIR || num == EACCES || num == ENAMETOOLONG ||
-                 num == ELOOP || num == EROFS;
+    /* A path that does not exist or may not be read is the caller's input; the rest is the
+     * machine's. */
+    bool input = num == ENOENT || num == ENOTDIR || num == EISDIR || num == EACCES ||
+                 num == ENAMETOOLONG || num == ELOOP || num == EROFS;
     va_list ap;
     e->code = input ? ERR_INPUT : num == ENOMEM ? ERR_MEMORY : ERR_IO;
     va_start(ap, fmt);
@@ -174,9 +189,11 @@ const char *err_line(const struct err *e, char *buf, size_t size)
     if (e->where[0] && n < size) n += (size_t)snprintf(buf + n, size - n, ": %s", e->where);
     if (e->found[0] && n < size) n += (size_t)snprintf(buf + n, size - n, ": found %s", e->found);
     if (e->wanted[0] && n < size)
-        n += (size_t)snprintf(buf + n, size - n, "%s wanted %s", e->found[0] ? "," : ":", e->wanted);
+        n +=
+            (size_t)snprintf(buf + n, size - n, "%s wanted %s", e->found[0] ? "," : ":", e->wanted);
     if (e->rank >= 0 && n < size) n += (size_t)snprintf(buf + n, size - n, " (rank %d)", e->rank);
     for (int i = 0; i < e->notes && n < size; i++)
-        n += (size_t)snprintf(buf + n, size - n, "%s%s%s", i ? "; " : " (", e->note[i], i + 1 == e->notes ? ")" : "");
+        n += (size_t)snprintf(buf + n, size - n, "%s%s%s", i ? "; " : " (", e->note[i],
+                              i + 1 == e->notes ? ")" : "");
     return buf;
 }

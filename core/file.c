@@ -26,7 +26,8 @@ enum err_code file_map(const char *path, struct file_map *out, struct err *err)
     if (fstat(fd, &st) != 0) {
         err_sys(err, errno, "stat|%s", path);
     } else if (!S_ISREG(st.st_mode)) {
-        err_set(err, ERR_INPUT, "open|%s|%s|a regular file", path, S_ISDIR(st.st_mode) ? "a folder" : "a special file");
+        err_set(err, ERR_INPUT, "open|%s|%s|a regular file", path,
+                S_ISDIR(st.st_mode) ? "a folder" : "a special file");
     } else if (st.st_size > 0) {
         void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (p == MAP_FAILED) {
@@ -49,7 +50,8 @@ enum err_code file_join(const char *folder, const char *name, char *out, struct 
 {
     int n = snprintf(out, FILE_PATH, "%s/%s", folder, name);
     if (n < 0 || n >= FILE_PATH)
-        return err_set(err, ERR_INPUT, "path|%s/%s|%d bytes|fewer than %d", folder, name, n, FILE_PATH);
+        return err_set(err, ERR_INPUT, "path|%s/%s|%d bytes|fewer than %d", folder, name, n,
+                       FILE_PATH);
     return ERR_OK;
 }
 
@@ -68,15 +70,19 @@ enum err_code file_make_folder(const char *path, struct err *err)
 {
     char part[FILE_PATH];
     int n = snprintf(part, sizeof part, "%s", path);
-    if (n < 0 || n >= FILE_PATH) return err_set(err, ERR_INPUT, "make folder|%s|%d bytes|fewer than %d", path, n, FILE_PATH);
+    if (n < 0 || n >= FILE_PATH)
+        return err_set(err, ERR_INPUT, "make folder|%s|%d bytes|fewer than %d", path, n, FILE_PATH);
     for (char *p = part + 1; *p; p++) {
         if (*p != '/') continue;
         *p = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST) return err_sys(err, errno, "make folder|%s", part);
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            return err_sys(err, errno, "make folder|%s", part);
         *p = '/';
     }
-    if (mkdir(part, 0777) != 0 && errno != EEXIST) return err_sys(err, errno, "make folder|%s", part);
-    if (!file_is_folder(part)) return err_set(err, ERR_INPUT, "make folder|%s|a file of that name|a folder", part);
+    if (mkdir(part, 0777) != 0 && errno != EEXIST)
+        return err_sys(err, errno, "make folder|%s", part);
+    if (!file_is_folder(part))
+        return err_set(err, ERR_INPUT, "make folder|%s|a file of that name|a folder", part);
     return ERR_OK;
 }
 
@@ -97,15 +103,18 @@ enum err_code file_out_open(struct file_out *f, const char *path, struct err *er
     int m = snprintf(f->temporary, sizeof f->temporary, "%s.tmp-%ld", path, (long)getpid());
     if (!path[0]) return err_set(err, ERR_INPUT, "write|a file|an empty path|the path of a file");
     if (n < 0 || m < 0 || m >= FILE_PATH)
-        return err_set(err, ERR_INPUT, "write|%s|a path of %d bytes|1 to %d bytes", path, n, FILE_PATH - 32);
+        return err_set(err, ERR_INPUT, "write|%s|a path of %d bytes|1 to %d bytes", path, n,
+                       FILE_PATH - 32);
     bool exists = stat(path, &st) == 0;
-    if (exists && S_ISDIR(st.st_mode)) return err_set(err, ERR_INPUT, "write|%s|a folder|a file name", path);
+    if (exists && S_ISDIR(st.st_mode))
+        return err_set(err, ERR_INPUT, "write|%s|a folder|a file name", path);
     f->direct = exists && !S_ISREG(st.st_mode);
     if (f->direct) {
         f->fd = open(path, O_WRONLY | O_CLOEXEC);
     } else {
-        /* What lies under the temporary name was left by a killed process, or put there by somebody else: it is
-         * removed, never written through. Remembered first, so that a signal in between leaves nothing. */
+        /* What lies under the temporary name was left by a killed process, or put there by somebody
+         * else: it is removed, never written through. Remembered first, so that a signal in between
+         * leaves nothing. */
         remember(NULL, f);
         unlink(f->temporary);
         f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -114,7 +123,8 @@ enum err_code file_out_open(struct file_out *f, const char *path, struct err *er
     return f->fd < 0 ? err_sys(err, errno, "write|%s", path) : ERR_OK;
 }
 
-enum err_code file_out_write_at(struct file_out *f, const void *data, int64_t size, int64_t at, struct err *err)
+enum err_code file_out_write_at(struct file_out *f, const void *data, int64_t size, int64_t at,
+                                struct err *err)
 {
     CHECK(f->fd >= 0 && size >= 0 && !f->direct);
     const char *p = data;
@@ -151,7 +161,8 @@ static void sync_folder(const char *path)
     snprintf(copy, sizeof copy, "%s", path);
     int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return;
-    if (fsync(fd) != 0) errno = 0; /* some file systems cannot sync a folder; the data itself is synced */
+    if (fsync(fd) != 0)
+        errno = 0; /* some file systems cannot sync a folder; the data itself is synced */
     close(fd);
 }
 
@@ -163,7 +174,8 @@ enum err_code file_out_commit(struct file_out *f, struct err *err)
     f->fd = -1;
     if (closed != 0) err_sys(err, errno, "close|%s", f->path);
     if (f->direct) return err->code;
-    if (err->code == ERR_OK && rename(f->temporary, f->path) != 0) err_sys(err, errno, "rename to|%s", f->path);
+    if (err->code == ERR_OK && rename(f->temporary, f->path) != 0)
+        err_sys(err, errno, "rename to|%s", f->path);
     remember(f, NULL);
     if (err->code != ERR_OK) {
         unlink(f->temporary);

@@ -1,8 +1,8 @@
 /* file.h: whole files, mapped for reading or written all or nothing.
  *
- * Writing goes to a temporary name beside the target, then fsync, then rename: under the final name there is
- * either the old content or the whole new one. A target that exists and is no regular file (a terminal, a pipe,
- * a device) is written directly. Test: tests/test_file.c */
+ * Writing goes to a temporary name beside the target, then fsync, then rename: under the final name
+ * there is either the old content or the whole new one. A target that exists and is no regular file
+ * (a terminal, a pipe, a device) is written directly. Test: tests/test_file.c */
 #ifndef ASSAY_CORE_FILE_H
 #define ASSAY_CORE_FILE_H
 
@@ -23,7 +23,8 @@ struct file_map {
     int64_t size;
 };
 
-/* Errors: the file is missing, no regular file, unreadable (ERR_INPUT); cannot be mapped (ERR_IO). */
+/* Errors: the file is missing, no regular file, unreadable (ERR_INPUT); cannot be mapped (ERR_IO).
+ */
 enum err_code file_map(const char *path, struct file_map *out, struct err *err) ERR_USED;
 void file_unmap(struct file_map *m);
 
@@ -36,25 +37,30 @@ enum err_code file_make_folder(const char *path, struct err *err) ERR_USED;
 
 struct file_out {
     int fd;
-    bool direct;           /* the target is no regular file: no temporary name, no rename */
-    int64_t bytes;         /* written so far, sequentially */
+    bool direct;   /* the target is no regular file: no temporary name, no rename */
+    int64_t bytes; /* written so far, sequentially */
     char path[FILE_PATH];
     char temporary[FILE_PATH];
 };
 
-#define FILE_OUT_INIT {.fd = -1}
+#define FILE_OUT_INIT                                                                              \
+    {                                                                                              \
+        .fd = -1                                                                                   \
+    }
 
 /* Errors name the final path. A missing folder is ERR_INPUT; a full disk is ERR_IO. */
 enum err_code file_out_open(struct file_out *f, const char *path, struct err *err) ERR_USED;
-enum err_code file_out_write(struct file_out *f, const void *data, int64_t size, struct err *err) ERR_USED;
+enum err_code file_out_write(struct file_out *f, const void *data, int64_t size,
+                             struct err *err) ERR_USED;
 /* Writes at an offset; only where !f->direct. */
-enum err_code file_out_write_at(struct file_out *f, const void *data, int64_t size, int64_t at, struct err *err)
-    ERR_USED;
+enum err_code file_out_write_at(struct file_out *f, const void *data, int64_t size, int64_t at,
+                                struct err *err) ERR_USED;
 /* fsync, close, rename. After an error nothing remains under either name. */
 enum err_code file_out_commit(struct file_out *f, struct err *err) ERR_USED;
 /* Gives up: closes and removes the temporary file. Safe on an unopened or committed one. */
 void file_out_abandon(struct file_out *f);
-/* Removes the temporary files of all open outputs; only async-signal-safe calls, for a handler of SIGINT. */
+/* Removes the temporary files of all open outputs; only async-signal-safe calls, for a handler of
+ * SIGINT. */
 void file_out_abandon_all(void);
 
 #ifdef __cplusplus

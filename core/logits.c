@@ -8,8 +8,8 @@
 enum err_code logits_check(const struct logits *op, struct err *err)
 {
     if (op->T < 0 || !op->head)
-        return err_set(err, ERR_INPUT, "logits||T = %lld%s|0 or more rows, and a head", (long long)op->T,
-                       op->head ? "" : ", no head");
+        return err_set(err, ERR_INPUT, "logits||T = %lld%s|0 or more rows, and a head",
+                       (long long)op->T, op->head ? "" : ", no head");
     return matrix_check(op->head, err);
 }
 

@@ -1,6 +1,7 @@
 /* logits.h: op "logits".
  *     y = W_head x         a linear, rounded at RP_LOGITS; no scale, no cap: model math 8.5
- * x [T, H] (after the final norm), head [V, H], y [T, V]. Greedy choice: logits_argmax(), ties to the lower id. */
+ * x [T, H] (after the final norm), head [V, H], y [T, V]. Greedy choice: logits_argmax(), ties to
+ * the lower id. */
 #ifndef ASSAY_CORE_LOGITS_H
 #define ASSAY_CORE_LOGITS_H
 
@@ -18,8 +19,8 @@ struct logits {
     double *y;                 /* [T, V] */
 };
 
-/* The id of the largest of V values, the lowest on a tie; *margin = largest minus the largest of the others. NaN
- * anywhere: -1. */
+/* The id of the largest of V values, the lowest on a tie; *margin = largest minus the largest of
+ * the others. NaN anywhere: -1. */
 int64_t logits_argmax(const double *row, int64_t V, double *margin);
 
 enum err_code logits_check(const struct logits *op, struct err *err) ERR_USED;

@@ -1,18 +1,23 @@
-/* mla.h: multi-head latent attention, ops "mla.q", "mla.kv", "mla.core", "mla.output". Model math 3.
+/* mla.h: multi-head latent attention, ops mla.q, mla.kv, mla.core, mla.output. Model math 3.
  *
- * mla.q       q = W_qb norm(W_qa x), or W_q x;     x [T, H] -> q [T, heads, P + R], before RoPE
- * mla.kv      a = W_kva x; latent = norm(a[:L]); k_rope = rope(a[L:]);   -> latent [T, L], k_rope [T, R]
- * mla.core    attention of roped q over the cache; -> y [T, heads, V]
+ * mla.q       q = W_qb norm(W_qa x), or W_q x      x [T, H] -> q [T, heads, P + R], before RoPE
+ * mla.kv      a = W_kva x; latent = norm(a[:L]); k_rope = rope(a[L:])
+ *                                                  -> latent [T, L], k_rope [T, R]
+ * mla.core    attention of roped q over the cache  -> y [T, heads, V]
  * mla.output  W_o y, a linear
  *
  * mla.core, per row t of a sequence and head h, over its cached tokens s <= t:
- *   expanded   [k_nope | v][s] = W_kvb[h] c'[s] (rows h*(P+V) .. : first P key, then V value)
- *              score = scale * (q_nope . k_nope[s] + q_rope . k_pe[s]), p = softmax, y = sum_s p[s] v[s]
- *   absorbed   ql = U^T q_nope, U = the P key rows; score = scale * (ql . c'[s] + q_rope . k_pe[s]);
- *              y = G (sum_s p[s] c'[s]), G = the V value rows
+ *   expanded   [k_nope | v][s] = W_kvb[h] c'[s]    rows h*(P+V) on: first P key, then V value
+ *              score = scale * (q_nope . k_nope[s] + q_rope . k_pe[s])
+ *              p = softmax(score),  y = sum_s p[s] v[s]
+ *   absorbed   ql = U^T q_nope                     U: the P key rows of W_kvb[h], G: the V value
+ * rows score = scale * (ql . c'[s] + q_rope . k_pe[s]) p = softmax(score),  y = G (sum_s p[s]
+ * c'[s])
+ *
  * Equal in exact arithmetic. Scores and weighted sums run in float64 over columns and tokens in
- * ascending order; the expanded W_kvb c' is a linear (linear.h) and rounds like one. A row's bits depend on its own
- * sequence alone. The scale comes from P + R, never from L + R. Norm eps: 1e-6, or rms_norm_eps by profile. */
+ * ascending order; the expanded W_kvb c' is a linear (linear.h) and rounds like one. A row's bits
+ * depend on its own sequence alone. The scale comes from P + R, never from L + R. Norm eps: 1e-6,
+ * or rms_norm_eps by profile. */
 #ifndef ASSAY_CORE_MLA_H
 #define ASSAY_CORE_MLA_H
 
@@ -27,25 +32,25 @@ extern "C" {
 
 struct mla_q {
     int64_t T;
-    const double *x;            /* [T, H] */
-    const struct matrix *a;     /* [q_lora, H], or NULL */
-    const struct tensor *norm;  /* [q_lora]; with a */
-    const struct matrix *b;     /* [heads*(P+R), q_lora], or [heads*(P+R), H] where a is NULL */
+    const double *x;           /* [T, H] */
+    const struct matrix *a;    /* [q_lora, H], or NULL */
+    const struct tensor *norm; /* [q_lora]; with a */
+    const struct matrix *b;    /* [heads*(P+R), q_lora], or [heads*(P+R), H] where a is NULL */
     double eps;
-    double *q;                  /* [T, heads*(P+R)] */
+    double *q; /* [T, heads*(P+R)] */
 };
 
 struct mla_kv {
     int64_t T, L, R;
-    const double *x;            /* [T, H] */
-    const struct matrix *a;     /* [L + R, H] */
-    const struct tensor *norm;  /* [L] */
+    const double *x;           /* [T, H] */
+    const struct matrix *a;    /* [L + R, H] */
+    const struct tensor *norm; /* [L] */
     double eps;
-    const int64_t *position;    /* [T] */
+    const int64_t *position; /* [T] */
     const struct rope_table *table;
     bool interleaved;
-    double *latent;             /* [T, L] */
-    double *k_rope;             /* [T, R] */
+    double *latent; /* [T, L] */
+    double *k_rope; /* [T, R] */
 };
 
 enum mla_form { MLA_EXPANDED, MLA_ABSORBED };
@@ -55,18 +60,18 @@ struct mla_core {
     double scale;
     enum mla_form form;
     const struct rows *rows;
-    const double *q;            /* [rows, heads, P + R], roped */
-    const struct matrix *kv_b;  /* [heads*(P+V), L] */
-    const struct cache *cache;  /* holds these rows already */
+    const double *q;           /* [rows, heads, P + R], roped */
+    const struct matrix *kv_b; /* [heads*(P+V), L] */
+    const struct cache *cache; /* holds these rows already */
     int64_t layer;
-    double *y;                  /* [rows, heads*V] */
+    double *y; /* [rows, heads*V] */
 };
 
 struct mla_output {
     int64_t T;
-    const double *x;            /* [T, heads*V] */
-    const struct matrix *o;     /* [H, heads*V] */
-    double *y;                  /* [T, H] */
+    const double *x;        /* [T, heads*V] */
+    const struct matrix *o; /* [H, heads*V] */
+    double *y;              /* [T, H] */
 };
 
 enum err_code mla_q_check(const struct mla_q *op, struct err *err) ERR_USED;
@@ -76,7 +81,8 @@ enum err_code mla_output_check(const struct mla_output *op, struct err *err) ERR
 enum err_code mla_q_ref(const struct mla_q *op, struct run *run, struct err *err) ERR_USED;
 enum err_code mla_kv_ref(const struct mla_kv *op, struct run *run, struct err *err) ERR_USED;
 enum err_code mla_core_ref(const struct mla_core *op, struct run *run, struct err *err) ERR_USED;
-enum err_code mla_output_ref(const struct mla_output *op, struct run *run, struct err *err) ERR_USED;
+enum err_code mla_output_ref(const struct mla_output *op, struct run *run,
+                             struct err *err) ERR_USED;
 
 #ifdef __cplusplus
 }

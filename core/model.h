@@ -1,8 +1,8 @@
-/* model.h: a checkpoint's tensors bound to their roles, shapes checked against the config. Contract shared by both
- * engines: what either reads is what is bound here.
+/* model.h: a checkpoint's tensors bound to their roles, shapes checked against the config. Contract
+ * shared by both engines: what either reads is what is bound here.
  *
- * Ignored on purpose: vision_tower.*, mm_projector.*, rotary_emb.inv_freq, layers past num_hidden_layers (MTP).
- * Test: tests/test_model.c */
+ * Ignored on purpose: vision_tower.*, mm_projector.*, rotary_emb.inv_freq, layers past
+ * num_hidden_layers (MTP). Test: tests/test_model.c */
 #ifndef ASSAY_CORE_MODEL_H
 #define ASSAY_CORE_MODEL_H
 
@@ -20,11 +20,11 @@ extern "C" {
 struct layer {
     bool moe;
     struct tensor attn_norm, mlp_norm, q_norm, kv_norm;
-    struct matrix q_a, q_b;            /* q_a unused where q_lora is 0: q_b is then q_proj */
+    struct matrix q_a, q_b; /* q_a unused where q_lora is 0: q_b is then q_proj */
     struct matrix kv_a, kv_b, o;
-    struct matrix gate, up, down;      /* the dense MLP, or the shared experts */
+    struct matrix gate, up, down; /* the dense MLP, or the shared experts */
     struct matrix router;
-    struct tensor bias;                /* !tensor_exists(): none */
+    struct tensor bias; /* !tensor_exists(): none */
 };
 
 struct model {
@@ -33,29 +33,31 @@ struct model {
     struct rope_table rope;
     struct tensor embed, norm;
     struct matrix head;
-    struct layer *layers;              /* [config->layers] */
+    struct layer *layers; /* [config->layers] */
 };
 
-/* Every tensor of every layer is looked up and its shape checked, each expert's too; nothing is read. */
+/* Every tensor of every layer is looked up and its shape checked, each expert's too; nothing is
+ * read. */
 enum err_code model_bind(struct model *m, const struct weights *w, struct err *err) ERR_USED;
 void model_release(struct model *m);
 
 /* Expert e of a MoE layer, with shapes checked. */
-enum err_code model_expert(const struct model *m, int64_t layer, int64_t e, struct expert *out, struct err *err)
-    ERR_USED;
+enum err_code model_expert(const struct model *m, int64_t layer, int64_t e, struct expert *out,
+                           struct err *err) ERR_USED;
 
 /* One step of the whole decoder: these rows, through layers [0, layer_end), against this cache. */
 struct step {
     const struct model *model;
     struct cache *cache;
     const struct rows *rows;
-    int64_t layer_end;                 /* config->layers: also final norm and logits */
-    bool decode;                       /* a decode step: the profile may want the absorbed form */
+    int64_t layer_end; /* config->layers: also final norm and logits */
+    bool decode;       /* a decode step: the profile may want the absorbed form */
     struct tap_sink *sink;
-    /* The ids forced on layer `layer` for these rows ([rows, top_k], -1: free), or false: none. May be NULL. */
+    /* The ids forced on layer `layer` for these rows ([rows, top_k], -1: free), or false: none. May
+     * be NULL. */
     bool (*forced)(void *ctx, int64_t layer, const struct rows *rows, int32_t *ids);
     void *forced_ctx;
-    double *logits;                    /* NULL, or [rows, V] */
+    double *logits; /* NULL, or [rows, V] */
 };
 
 enum err_code model_step_ref(const struct step *s, struct run *run, struct err *err) ERR_USED;

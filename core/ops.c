@@ -13,9 +13,9 @@
     }
 
 const struct op_row op_rows[] = {
-    OP("embed", "embed"),   OP("norm", "norm"),         OP("rope", "rope"),         OP("linear", "linear"),
-    OP("mla.q", "mla"),     OP("mla.kv", "mla"),        OP("mla.core", "mla"),      OP("mla.output", "mla"),
-    OP("router", "router"), OP("int4", "int4"),         OP("moe", "moe"),           OP("moe.shared", "mlp"),
+    OP("embed", "embed"),   OP("norm", "norm"),     OP("rope", "rope"),    OP("linear", "linear"),
+    OP("mla.q", "mla"),     OP("mla.kv", "mla"),    OP("mla.core", "mla"), OP("mla.output", "mla"),
+    OP("router", "router"), OP("int4", "int4"),     OP("moe", "moe"),      OP("moe.shared", "mlp"),
     OP("mlp", "mlp"),       OP("logits", "logits"),
 };
 
@@ -41,8 +41,9 @@ enum err_code op_side_check(const struct op_side *side, struct err *err)
 {
     for (const struct op_entry *e = side->entries; e->name; e++) {
         if (!op_find(e->name))
-            return err_set(err, ERR_INPUT, "join the ops|side %s|entry \"%s\"|a name of the list in core/ops.c", side->name,
-                           e->name);
+            return err_set(err, ERR_INPUT,
+                           "join the ops|side %s|entry \"%s\"|a name of the list in core/ops.c",
+                           side->name, e->name);
         CHECK(e->run);
     }
     return ERR_OK;

@@ -1,8 +1,9 @@
 /* ops.h: the one list of ops, and one table per side that implements them.
  *
- * A row names an op and its places. A side is a table of name -> function; the program joins them by name at start.
- * A side that lacks an op is NOT IMPLEMENTED and red: there is no fallback. A table entry that is not in the list
- * stops the program at start. Test: tests/test_ops.c and tidy. */
+ * A row names an op and its places. A side is a table of name -> function; the program joins them
+ * by name at start. A side that lacks an op is NOT IMPLEMENTED and red: there is no fallback. A
+ * table entry that is not in the list stops the program at start. Test: tests/test_ops.c and tidy.
+ */
 #ifndef ASSAY_CORE_OPS_H
 #define ASSAY_CORE_OPS_H
 

@@ -1,4 +1,5 @@
-/* profile.c: the table; see profile.h. Sources: model math notes section 0 (columns HF, VLLM, SGL/FI), 7.3, 8. */
+/* profile.c: the table; see profile.h. Sources: model math notes section 0 (columns HF, VLLM,
+ * SGL/FI), 7.3, 8. */
 #include "core/profile.h"
 
 #include <stdio.h>
@@ -38,11 +39,24 @@ static const struct profile profiles[] = {
         .decode_absorbed = true,
         .prob_before_sum = true,
         .scale_after_sum = true,
-        .rounds = {[RP_EMBED] = true, [RP_LINEAR] = true, [RP_NORM_INNER] = true, [RP_NORM] = true,
-                   [RP_ROPE] = true, [RP_PROB] = true, [RP_Q_LATENT] = true, [RP_O_LATENT] = true,
-                   [RP_ATTN_CORE] = true, [RP_RESIDUAL] = true, [RP_SILU] = true, [RP_ACT] = true,
-                   [RP_EXPERT_WEIGHT] = true, [RP_EXPERT_TERM] = true, [RP_ROUTED_SCALED] = true,
-                   [RP_ROUTED] = true, [RP_MOE] = true, [RP_LOGITS] = true},
+        .rounds = {[RP_EMBED] = true,
+                   [RP_LINEAR] = true,
+                   [RP_NORM_INNER] = true,
+                   [RP_NORM] = true,
+                   [RP_ROPE] = true,
+                   [RP_PROB] = true,
+                   [RP_Q_LATENT] = true,
+                   [RP_O_LATENT] = true,
+                   [RP_ATTN_CORE] = true,
+                   [RP_RESIDUAL] = true,
+                   [RP_SILU] = true,
+                   [RP_ACT] = true,
+                   [RP_EXPERT_WEIGHT] = true,
+                   [RP_EXPERT_TERM] = true,
+                   [RP_ROUTED_SCALED] = true,
+                   [RP_ROUTED] = true,
+                   [RP_MOE] = true,
+                   [RP_LOGITS] = true},
     },
     {
         .name = "sgl",
@@ -51,9 +65,19 @@ static const struct profile profiles[] = {
         .decode_absorbed = true,
         .norm_sees_unrounded = true,
         .prob_before_sum = true,
-        .rounds = {[RP_EMBED] = true, [RP_LINEAR] = true, [RP_NORM] = true, [RP_ROPE] = true, [RP_PROB] = true,
-                   [RP_Q_LATENT] = true, [RP_O_LATENT] = true, [RP_ATTN_CORE] = true, [RP_RESIDUAL] = true,
-                   [RP_ACT] = true, [RP_EXPERT_WEIGHT] = true, [RP_ROUTED] = true, [RP_MOE] = true,
+        .rounds = {[RP_EMBED] = true,
+                   [RP_LINEAR] = true,
+                   [RP_NORM] = true,
+                   [RP_ROPE] = true,
+                   [RP_PROB] = true,
+                   [RP_Q_LATENT] = true,
+                   [RP_O_LATENT] = true,
+                   [RP_ATTN_CORE] = true,
+                   [RP_RESIDUAL] = true,
+                   [RP_ACT] = true,
+                   [RP_EXPERT_WEIGHT] = true,
+                   [RP_ROUTED] = true,
+                   [RP_MOE] = true,
                    [RP_LOGITS] = true},
     },
 };
@@ -70,12 +94,16 @@ enum err_code profile_find(const char *name, struct profile *out, struct err *er
     size_t base = strcspn(name, "+");
     bool exact = strcmp(name + base, "+exact") == 0;
     for (int i = 0; i < PROFILES; i++) {
-        if (strlen(profiles[i].name) != base || strncmp(profiles[i].name, name, base) != 0) continue;
+        if (strlen(profiles[i].name) != base || strncmp(profiles[i].name, name, base) != 0)
+            continue;
         if (name[base] && !exact) break;
         *out = profiles[i];
         snprintf(out->name, sizeof out->name, "%s", name);
         if (exact) memset(out->rounds, 0, sizeof out->rounds);
         return ERR_OK;
     }
-    return err_set(err, ERR_USAGE, "profile|its name|\"%s\"|math, hf, hf4, vllm, sgl, or one of these followed by +exact", name);
+    return err_set(
+        err, ERR_USAGE,
+        "profile|its name|\"%s\"|math, hf, hf4, vllm, sgl, or one of these followed by +exact",
+        name);
 }

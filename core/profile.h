@@ -1,6 +1,6 @@
-/* profile.h: where an engine rounds. Rows of data; the ops read them through run.h and have no branches of
- * their own for any engine. Source of every row: the model math notes, section 0; `verified` says whether an
- * outside dump confirmed it. Test: tests/test_profile.c */
+/* profile.h: where an engine rounds. Rows of data; the ops read them through run.h and have no
+ * branches of their own for any engine. Source of every row: the model math notes, section 0;
+ * `verified` says whether an outside dump confirmed it. Test: tests/test_profile.c */
 #ifndef ASSAY_CORE_PROFILE_H
 #define ASSAY_CORE_PROFILE_H
 
@@ -33,7 +33,8 @@ enum round_point {
     RP_ACT,           /* silu(gate) * up */
     RP_EXPERT_WEIGHT, /* a routing weight as it multiplies an expert's output */
     RP_EXPERT_TERM,   /* weight * expert output */
-    RP_EXPERT_SUM,    /* the running sum after each expert, where the engine accumulates in its own type */
+    RP_EXPERT_SUM,    /* the running sum after each expert, where the engine accumulates in its own
+                         type */
     RP_ROUTED_SCALED, /* the expert sum times the routed scale, where the engine scales the sum */
     RP_ROUTED,        /* the expert sum */
     RP_MOE,           /* routed + shared */
@@ -42,20 +43,21 @@ enum round_point {
 };
 
 struct profile {
-    char name[16];             /* with its "+exact" */
+    char name[16]; /* with its "+exact" */
     const char *about;
-    const char *family;        /* the name that stands for several releases of one engine; NULL: its own */
-    bool verified;             /* confirmed by dumps of that engine */
-    bool latent_eps_config;    /* q_a and kv_a norms use rms_norm_eps; else 1e-6 (model math 8.4) */
-    bool decode_absorbed;      /* decode steps use the absorbed form of MLA */
-    bool norm_sees_unrounded;  /* add + norm: the norm reads the sum before it is rounded */
-    bool prob_before_sum;      /* softmax weights round before the division by their sum (flash attention) */
-    bool scale_after_sum;      /* routed_scaling_factor multiplies the expert sum, not each weight */
+    const char *family; /* the name that stands for several releases of one engine; NULL: its own */
+    bool verified;      /* confirmed by dumps of that engine */
+    bool latent_eps_config;   /* q_a and kv_a norms use rms_norm_eps; else 1e-6 (model math 8.4) */
+    bool decode_absorbed;     /* decode steps use the absorbed form of MLA */
+    bool norm_sees_unrounded; /* add + norm: the norm reads the sum before it is rounded */
+    bool prob_before_sum;     /* softmax weights round before the division by their sum (flash
+                                 attention) */
+    bool scale_after_sum;     /* routed_scaling_factor multiplies the expert sum, not each weight */
     bool rounds[RP_COUNT];
 };
 
-/* "math", "hf", "hf4", "vllm", "sgl", and "NAME+exact" (the conventions of NAME, no rounding). Unknown names are an error
- * that lists the known ones. The result lives as long as the program. */
+/* "math", "hf", "hf4", "vllm", "sgl", and "NAME+exact" (the conventions of NAME, no rounding).
+ * Unknown names are an error that lists the known ones. The result lives as long as the program. */
 enum err_code profile_find(const char *name, struct profile *out, struct err *err) ERR_USED;
 /* Name of row i, or NULL past the end. */
 const char *profile_name(int i);

@@ -1,4 +1,5 @@
-/* rope.c: argument checks and frequencies of rope.h. Model math 4, each step rounded to float32 as engines do. */
+/* rope.c: argument checks and frequencies of rope.h. Model math 4, each step rounded to float32 as
+ * engines do. */
 #include "core/rope.h"
 
 #include <math.h>
@@ -7,14 +8,17 @@ enum err_code rope_check(const struct rope *op, struct err *err)
 {
     int64_t R = op->table ? op->table->R : 0;
     if (R < 2 || R % 2 || op->T < 0 || op->heads < 1)
-        return err_set(err, ERR_INPUT, "rope||T = %lld, heads = %lld, width %lld|heads of 1 or more, an even width of 2 or more",
+        return err_set(err, ERR_INPUT,
+                       "rope||T = %lld, heads = %lld, width %lld|heads of 1 or more, an even width "
+                       "of 2 or more",
                        (long long)op->T, (long long)op->heads, (long long)R);
     if (op->offset < 0 || op->offset + R > op->stride)
-        return err_set(err, ERR_INPUT, "rope||columns %lld to %lld|inside a head of %lld", (long long)op->offset,
-                       (long long)(op->offset + R), (long long)op->stride);
+        return err_set(err, ERR_INPUT, "rope||columns %lld to %lld|inside a head of %lld",
+                       (long long)op->offset, (long long)(op->offset + R), (long long)op->stride);
     for (int64_t i = 0; i < op->T; i++) {
         if (op->position[i] < 0)
-            return err_set(err, ERR_INPUT, "rope position|row %lld|%lld|0 or more", (long long)i, (long long)op->position[i]);
+            return err_set(err, ERR_INPUT, "rope position|row %lld|%lld|0 or more", (long long)i,
+                           (long long)op->position[i]);
     }
     return ERR_OK;
 }
@@ -37,14 +41,18 @@ static double attention_factor(const struct rope_scaling *s)
 static double correction(const struct config *c, double n)
 {
     const double pi = 3.14159265358979323846;
-    return (double)c->rope * log((double)c->scaling.original_max_position / (n * 2 * pi)) / (2 * log(c->rope_theta));
+    return (double)c->rope * log((double)c->scaling.original_max_position / (n * 2 * pi)) /
+           (2 * log(c->rope_theta));
 }
 
 enum err_code rope_table_make(const struct config *c, struct rope_table *out, struct err *err)
 {
-    if (c->rope < 2 || c->rope % 2 || c->rope / 2 > (int64_t)(sizeof out->frequency / sizeof out->frequency[0]))
-        return err_set(err, ERR_INPUT, "rope table||width %lld|an even number, 2 to 512", (long long)c->rope);
-    if (!(c->rope_theta > 1)) return err_set(err, ERR_INPUT, "rope table||theta %g|above 1", c->rope_theta);
+    if (c->rope < 2 || c->rope % 2 ||
+        c->rope / 2 > (int64_t)(sizeof out->frequency / sizeof out->frequency[0]))
+        return err_set(err, ERR_INPUT, "rope table||width %lld|an even number, 2 to 512",
+                       (long long)c->rope);
+    if (!(c->rope_theta > 1))
+        return err_set(err, ERR_INPUT, "rope table||theta %g|above 1", c->rope_theta);
     *out = (struct rope_table){.R = c->rope, .factor = 1};
     double low = 0, high = 0;
     if (c->scaling.yarn) {

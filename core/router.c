@@ -1,4 +1,5 @@
-/* router.c: argument checks, keys and gaps of router.h; what both engines and the comparator must agree on. */
+/* router.c: argument checks, keys and gaps of router.h; what both engines and the comparator must
+ * agree on. */
 #include "core/router.h"
 
 #include "core/check.h"
@@ -13,8 +14,10 @@ static enum err_code check_forced(const struct router *op, struct err *err)
         if (ids[0] < 0) continue;
         for (int64_t j = 0; j < op->top_k; j++) {
             if (ids[j] < 0 || ids[j] >= op->E || (j > 0 && ids[j] <= ids[j - 1]))
-                return err_set(err, ERR_INPUT, "forced expert|row %lld, slot %lld|%d%s|ascending ids of 0 to %lld", (long long)t,
-                               (long long)j, ids[j], j > 0 && ids[j] <= ids[j - 1] ? ", not above the one before" : "",
+                return err_set(err, ERR_INPUT,
+                               "forced expert|row %lld, slot %lld|%d%s|ascending ids of 0 to %lld",
+                               (long long)t, (long long)j, ids[j],
+                               j > 0 && ids[j] <= ids[j - 1] ? ", not above the one before" : "",
                                (long long)op->E - 1);
         }
     }
@@ -23,24 +26,34 @@ static enum err_code check_forced(const struct router *op, struct err *err)
 
 enum err_code router_check(const struct router *op, struct err *err)
 {
-    if (op->T < 0 || op->H < 1 || op->E < 1 || op->top_k < 1 || op->groups < 1 || op->top_groups < 1)
-        return err_set(err, ERR_INPUT, "router||T = %lld, H = %lld, E = %lld, k = %lld, groups %lld of %lld|positive sizes",
-                       (long long)op->T, (long long)op->H, (long long)op->E, (long long)op->top_k,
-                       (long long)op->top_groups, (long long)op->groups);
+    if (op->T < 0 || op->H < 1 || op->E < 1 || op->top_k < 1 || op->groups < 1 ||
+        op->top_groups < 1)
+        return err_set(
+            err, ERR_INPUT,
+            "router||T = %lld, H = %lld, E = %lld, k = %lld, groups %lld of %lld|positive sizes",
+            (long long)op->T, (long long)op->H, (long long)op->E, (long long)op->top_k,
+            (long long)op->top_groups, (long long)op->groups);
     if (op->E % op->groups || op->top_groups > op->groups || op->groups > ROUTER_GROUPS_MAX)
-        return err_set(err, ERR_INPUT, "router groups||%lld experts, %lld groups, %lld kept|groups that divide the experts, and no more kept",
+        return err_set(err, ERR_INPUT,
+                       "router groups||%lld experts, %lld groups, %lld kept|groups that divide the "
+                       "experts, and no more kept",
                        (long long)op->E, (long long)op->groups, (long long)op->top_groups);
     if (op->top_k > op->E / op->groups * op->top_groups)
-        return err_set(err, ERR_INPUT, "router||k = %lld|at most the %lld experts of the groups kept", (long long)op->top_k,
-                       (long long)(op->E / op->groups * op->top_groups));
+        return err_set(err, ERR_INPUT,
+                       "router||k = %lld|at most the %lld experts of the groups kept",
+                       (long long)op->top_k, (long long)(op->E / op->groups * op->top_groups));
     if (op->groups > 1 && op->method == TOPK_GREEDY)
-        return err_set(err, ERR_INPUT, "router groups||%lld groups with method greedy|1: greedy knows no groups",
+        return err_set(err, ERR_INPUT,
+                       "router groups||%lld groups with method greedy|1: greedy knows no groups",
                        (long long)op->groups);
     if (op->groups > 1 && op->method == TOPK_NOAUX_TC && op->E / op->groups < 2)
-        return err_set(err, ERR_INPUT, "router groups||groups of 1 expert|at least 2, the sum of the two best is the score");
+        return err_set(
+            err, ERR_INPUT,
+            "router groups||groups of 1 expert|at least 2, the sum of the two best is the score");
     if (op->bias && (tensor_count(op->bias) != op->E || !dtype_is_float(op->bias->dtype)))
         return err_set(err, ERR_INPUT, "router bias|%s|%lld of %s|%lld floats", op->bias->name,
-                       (long long)tensor_count(op->bias), dtype_name(op->bias->dtype), (long long)op->E);
+                       (long long)tensor_count(op->bias), dtype_name(op->bias->dtype),
+                       (long long)op->E);
     if (matrix_want(op->w, "router", op->E, op->H, err) != ERR_OK) return err->code;
     return op->forced ? check_forced(op, err) : ERR_OK;
 }
@@ -50,7 +63,8 @@ void router_keys(const struct router *op, const double *logits, double *scores, 
     double max = -INFINITY, sum = 0;
     for (int64_t e = 0; e < op->E; e++) max = fmax(max, logits[e]);
     for (int64_t e = 0; e < op->E; e++) {
-        scores[e] = op->scoring == SCORING_SIGMOID ? 1 / (1 + exp(-logits[e])) : exp(logits[e] - max);
+        scores[e] =
+            op->scoring == SCORING_SIGMOID ? 1 / (1 + exp(-logits[e])) : exp(logits[e] - max);
         sum += scores[e];
     }
     for (int64_t e = 0; e < op->E; e++) {
@@ -91,7 +105,8 @@ static void keep_best_groups(const struct router *op, const double *score, bool 
     }
 }
 
-void router_choose(const struct router *op, const double *keys, bool *kept, double *group_score, int32_t *ids)
+void router_choose(const struct router *op, const double *keys, bool *kept, double *group_score,
+                   int32_t *ids)
 {
     int64_t per_group = op->E / op->groups, n = 0;
     for (int64_t g = 0; g < op->groups; g++) {
@@ -122,17 +137,21 @@ double router_gap(const struct router *op, const double *keys, const int32_t *id
     int64_t groups = op->groups, per_group = op->E / groups;
     bool kept[ROUTER_GROUPS_MAX] = {false};
     double score[ROUTER_GROUPS_MAX] = {0}, worst_kept = INFINITY, best_left = -INFINITY;
-    for (int64_t g = 0; g < groups; g++) score[g] = groups > 1 ? router_group_score(op, keys, g) : 0;
+    for (int64_t g = 0; g < groups; g++)
+        score[g] = groups > 1 ? router_group_score(op, keys, g) : 0;
     for (int64_t j = 0; j < op->top_k; j++) kept[ids[j] / per_group] = true;
     keep_best_groups(op, score, kept);
     int64_t kept_count = 0;
     for (int64_t g = 0; g < groups; g++) {
         kept_count += kept[g];
-        if (kept[g]) worst_kept = fmin(worst_kept, score[g]);
-        else best_left = fmax(best_left, score[g]);
+        if (kept[g])
+            worst_kept = fmin(worst_kept, score[g]);
+        else
+            best_left = fmax(best_left, score[g]);
     }
     *by_group = false;
-    if (kept_count > op->top_groups) { /* more groups than any choice can keep: no change of keys explains it */
+    if (kept_count >
+        op->top_groups) { /* more groups than any choice can keep: no change of keys explains it */
         *by_group = true;
         return INFINITY;
     }
@@ -146,7 +165,8 @@ double router_gap(const struct router *op, const double *keys, const int32_t *id
             best_rejected = fmax(best_rejected, keys[e]);
         }
     }
-    double expert_gap = fmax(best_rejected - worst_chosen, 0), group_gap = fmax(best_left - worst_kept, 0);
+    double expert_gap = fmax(best_rejected - worst_chosen, 0),
+           group_gap = fmax(best_left - worst_kept, 0);
     if (op->method == TOPK_NOAUX_TC) group_gap /= 2; /* a group's score is a sum of two keys */
     *by_group = group_gap > expert_gap;
     return fmax(expert_gap, group_gap);

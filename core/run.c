@@ -1,5 +1,5 @@
-/* run.c: see run.h. Threads are made a call at a time: a call is long against the start of a thread, there is no
- * state to inherit over a fork, and nothing spins between calls. */
+/* run.c: see run.h. Threads are made a call at a time: a call is long against the start of a
+ * thread, there is no state to inherit over a fork, and nothing spins between calls. */
 #include "core/run.h"
 
 #include "core/check.h"
@@ -52,7 +52,8 @@ static void *work(void *arg)
     }
 }
 
-void run_parallel(const struct run *run, int64_t n, void (*body)(void *ctx, int64_t i, int worker), void *ctx)
+void run_parallel(const struct run *run, int64_t n, void (*body)(void *ctx, int64_t i, int worker),
+                  void *ctx)
 {
     CHECK(run->threads >= 1);
     struct team team = {.body = body, .ctx = ctx, .n = n, .next = 0};

@@ -5,9 +5,10 @@
  *                "__metadata__": {"key": "text", ...}}, begins with '{', may end in spaces
  *   the rest     data; offsets count from byte 8 + N
  *
- * Refused: a header longer than the file or than 100 MB; a duplicate key; an unknown dtype; a shape whose bytes
- * are not end - begin; offsets outside the file, that overlap, or that leave a hole; metadata that is not text.
- * Data may lie at odd addresses: read it through dtype.h. Test: tests/test_safetensors.c */
+ * Refused: a header longer than the file or than 100 MB; a duplicate key; an unknown dtype; a shape
+ * whose bytes are not end - begin; offsets outside the file, that overlap, or that leave a hole;
+ * metadata that is not text. Data may lie at odd addresses: read it through dtype.h. Test:
+ * tests/test_safetensors.c */
 #ifndef ASSAY_CORE_SAFETENSORS_H
 #define ASSAY_CORE_SAFETENSORS_H
 
@@ -42,7 +43,7 @@ struct st_meta {
 struct st_file {
     char path[FILE_PATH];
     struct file_map map;
-    bool mapped; /* the map is ours to undo */
+    bool mapped;               /* the map is ours to undo */
     struct st_tensor *tensors; /* by name, ascending bytes */
     int64_t count;
     struct st_meta *meta;
@@ -53,8 +54,8 @@ struct st_file {
 /* Maps and checks a file. st_close() frees it, also after an error. */
 enum err_code st_open(struct st_file *f, const char *path, struct err *err) ERR_USED;
 /* The same on `size` bytes in memory that outlive f; `path` is used in messages. */
-enum err_code st_open_memory(struct st_file *f, const char *path, const void *data, int64_t size, struct err *err)
-    ERR_USED;
+enum err_code st_open_memory(struct st_file *f, const char *path, const void *data, int64_t size,
+                             struct err *err) ERR_USED;
 void st_close(struct st_file *f);
 
 /* NULL when there is none. */
@@ -74,10 +75,11 @@ struct st_entry {
     int64_t bytes;
 };
 
-/* Lays the entries out in their order and returns the header, 8 length bytes included and padded so that data
- * starts at a multiple of 64, in *out (free()) and *size. Errors: more dims than ST_DIMS, overflow, memory. */
-enum err_code st_plan(struct st_entry *entries, int64_t count, const struct st_meta *meta, int64_t metas, char **out,
-                      int64_t *size, struct err *err) ERR_USED;
+/* Lays the entries out in their order and returns the header, 8 length bytes included and padded so
+ * that data starts at a multiple of 64, in *out (free()) and *size. Errors: more dims than ST_DIMS,
+ * overflow, memory. */
+enum err_code st_plan(struct st_entry *entries, int64_t count, const struct st_meta *meta,
+                      int64_t metas, char **out, int64_t *size, struct err *err) ERR_USED;
 
 #ifdef __cplusplus
 }

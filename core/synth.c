@@ -10,7 +10,8 @@
 uint64_t synth_base(uint64_t seed, const char *name)
 {
     uint64_t h = 0xcbf29ce484222325u;
-    for (const unsigned char *p = (const unsigned char *)name; *p; p++) h = (h ^ *p) * 0x100000001b3u;
+    for (const unsigned char *p = (const unsigned char *)name; *p; p++)
+        h = (h ^ *p) * 0x100000001b3u;
     return h ^ (seed * GOLD);
 }
 
@@ -31,7 +32,8 @@ double synth_u(uint64_t base, int64_t i)
 
 static float u32(uint64_t base, int64_t i)
 {
-    return (float)(int32_t)(synth_x(base, i) >> 40) * 0x1p-23f - 1.0f; /* 24 bits: exact in float32 */
+    return (float)(int32_t)(synth_x(base, i) >> 40) * 0x1p-23f -
+           1.0f; /* 24 bits: exact in float32 */
 }
 
 static void fill_codes(const struct synth_rule *r, int64_t first, int64_t n, uint32_t *out)
@@ -60,9 +62,11 @@ void synth_fill(const struct synth_rule *r, enum dtype dtype, int64_t first, int
         const int32_t shape[2] = {(int32_t)r->out, (int32_t)r->in};
         memcpy(out, shape + first, (size_t)n * sizeof *shape);
     } else if (dtype == DT_BF16) {
-        for (int64_t i = 0; i < n; i++) ((uint16_t *)out)[i] = bf16_from_f32(real_value(r, first + i));
+        for (int64_t i = 0; i < n; i++)
+            ((uint16_t *)out)[i] = bf16_from_f32(real_value(r, first + i));
     } else if (dtype == DT_F16) {
-        for (int64_t i = 0; i < n; i++) ((uint16_t *)out)[i] = f16_from_f32(real_value(r, first + i));
+        for (int64_t i = 0; i < n; i++)
+            ((uint16_t *)out)[i] = f16_from_f32(real_value(r, first + i));
     } else {
         CHECK(dtype == DT_F32);
         for (int64_t i = 0; i < n; i++) ((float *)out)[i] = real_value(r, first + i);

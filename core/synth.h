@@ -1,4 +1,5 @@
-/* synth.h: hash-random data, a pure function of (seed, name, index); version 1 of the synthetic checkpoint.
+/* synth.h: hash-random data, a pure function of (seed, name, index); version 1 of the synthetic
+ * checkpoint.
  *
  *     GOLD    = 0x9E3779B97F4A7C15
  *     base    = fnv1a64(name) xor (seed * GOLD)
@@ -6,8 +7,9 @@
  *     u(i)    = (double)(x(i) >> 40) / 2^23 - 1                    in [-1, 1), exact in float32
  *     real(i) = f32(f32(u(i) * f32(scale)) + f32(offset)), then rounded to the dtype
  *
- * Any part can be made anywhere in any order. All integers modulo 2^64. Two float32 roundings: no fused
- * multiply-add (-ffp-contract=off). Test: tests/test_synth.c, against the published check values. */
+ * Any part can be made anywhere in any order. All integers modulo 2^64. Two float32 roundings: no
+ * fused multiply-add (-ffp-contract=off). Test: tests/test_synth.c, against the published check
+ * values. */
 #ifndef ASSAY_CORE_SYNTH_H
 #define ASSAY_CORE_SYNTH_H
 
@@ -38,8 +40,10 @@ struct synth_rule {
     int64_t out, in; /* SYNTH_SHAPE */
 };
 
-/* Writes elements [first, first + n) of a tensor of type `dtype` to out. SYNTH_CODES wants DT_I32. */
-void synth_fill(const struct synth_rule *rule, enum dtype dtype, int64_t first, int64_t n, void *out);
+/* Writes elements [first, first + n) of a tensor of type `dtype` to out. SYNTH_CODES wants DT_I32.
+ */
+void synth_fill(const struct synth_rule *rule, enum dtype dtype, int64_t first, int64_t n,
+                void *out);
 
 #ifdef __cplusplus
 }

@@ -38,15 +38,23 @@ static const struct {
 static int64_t columns(const struct config *c, enum tap_kind kind)
 {
     switch (kind) {
-    case TAP_Q: return c->heads * config_qk(c);
-    case TAP_KV_LATENT: return c->kv_lora;
-    case TAP_K_ROPE: return c->rope;
-    case TAP_ATTN_CORE: return c->heads * c->v_head;
-    case TAP_ROUTER_LOGITS: return c->experts;
+    case TAP_Q:
+        return c->heads * config_qk(c);
+    case TAP_KV_LATENT:
+        return c->kv_lora;
+    case TAP_K_ROPE:
+        return c->rope;
+    case TAP_ATTN_CORE:
+        return c->heads * c->v_head;
+    case TAP_ROUTER_LOGITS:
+        return c->experts;
     case TAP_EXPERTS:
-    case TAP_EXPERT_WEIGHTS: return c->top_k;
-    case TAP_LOGITS: return c->vocab;
-    default: return c->hidden;
+    case TAP_EXPERT_WEIGHTS:
+        return c->top_k;
+    case TAP_LOGITS:
+        return c->vocab;
+    default:
+        return c->hidden;
     }
 }
 
@@ -68,15 +76,17 @@ static bool in_layer(const struct config *c, enum tap_kind kind, int64_t layer)
     return kind != TAP_SHARED || c->shared_experts > 0;
 }
 
-static void add(struct tap *taps, int64_t *n, const struct config *c, enum tap_kind kind, int64_t layer)
+static void add(struct tap *taps, int64_t *n, const struct config *c, enum tap_kind kind,
+                int64_t layer)
 {
     struct tap *t = &taps[(*n)++];
-    *t = (struct tap){.kind = kind, .layer = layer, .cols = columns(c, kind), .ints = kinds[kind].ints};
+    *t = (struct tap){
+        .kind = kind, .layer = layer, .cols = columns(c, kind), .ints = kinds[kind].ints};
     tap_format(kind, layer, t->name);
 }
 
-enum err_code tap_list(const struct config *c, int64_t first, int64_t end, struct tap **out, int64_t *count,
-                       struct err *err)
+enum err_code tap_list(const struct config *c, int64_t first, int64_t end, struct tap **out,
+                       int64_t *count, struct err *err)
 {
     CHECK(first >= 0 && first <= end && end <= c->layers);
     int64_t n = 0;
@@ -104,7 +114,8 @@ bool tap_parse(const char *name, enum tap_kind *kind, int64_t *layer)
     if (strncmp(name, "layers.", 7) == 0) {
         size_t digits = strspn(name + 7, "0123456789");
         if (digits == 0 || digits > 9 || name[7 + digits] != '.') return false;
-        if (name[7] == '0' && digits > 1) return false; /* one spelling a layer: names are compared as text */
+        if (name[7] == '0' && digits > 1)
+            return false; /* one spelling a layer: names are compared as text */
         *layer = strtoll(name + 7, NULL, 10);
         tail = name + 7 + digits + 1;
     }

@@ -1,14 +1,14 @@
 /* tap.h: the named points of a forward pass, in execution order; the common tongue of all engines.
  *
- *   embed                      [T, H]        op embed
- *   layers.N.attn_norm         [T, H]        norm        layers.N.mlp_norm        [T, H]         norm
- *   layers.N.q                 [T, h*(P+R)]  mla.q       layers.N.router_logits   [T, E]         router
- *   layers.N.kv_latent         [T, L]        mla.kv      layers.N.experts         [T, k] int32   router
- *   layers.N.k_rope            [T, R]        mla.kv      layers.N.expert_weights  [T, k]         router
- *   layers.N.attn_core         [T, h*V]      mla.core    layers.N.routed          [T, H]         moe
- *   layers.N.attn              [T, H]        mla.output  layers.N.shared          [T, H]         moe.shared
- *   final_norm                 [T, H]        norm        layers.N.mlp             [T, H]         mlp or moe
- *   logits                     [T, V]        logits      layers.N.output          [T, H]         mlp or moe
+ *   tap                       shape         op            tap                       shape op embed
+ * [T, H]        embed         layers.N.router_logits    [T, E]        router layers.N.attn_norm [T,
+ * H]        norm          layers.N.experts          [T, k] int32  router layers.N.q [T, h(P+R)]
+ * mla.q         layers.N.expert_weights   [T, k]        router layers.N.kv_latent        [T, L]
+ * mla.kv        layers.N.routed           [T, H]        moe layers.N.k_rope           [T, R] mla.kv
+ * layers.N.shared           [T, H]        moe.shared layers.N.attn_core        [T, h V] mla.core
+ * layers.N.mlp              [T, H]        mlp, moe layers.N.attn             [T, H] mla.output
+ * layers.N.output           [T, H]        mlp, moe layers.N.mlp_norm         [T, H]        norm
+ * final_norm                [T, H]        norm logits                    [T, V]        logits
  *
  * Test: tests/test_tap.c */
 #ifndef ASSAY_CORE_TAP_H
@@ -26,9 +26,24 @@ extern "C" {
 #endif
 
 enum tap_kind {
-    TAP_EMBED, TAP_ATTN_NORM, TAP_Q, TAP_KV_LATENT, TAP_K_ROPE, TAP_ATTN_CORE, TAP_ATTN, TAP_MLP_NORM,
-    TAP_ROUTER_LOGITS, TAP_EXPERTS, TAP_EXPERT_WEIGHTS, TAP_ROUTED, TAP_SHARED, TAP_MLP, TAP_OUTPUT,
-    TAP_FINAL_NORM, TAP_LOGITS, TAP_KINDS
+    TAP_EMBED,
+    TAP_ATTN_NORM,
+    TAP_Q,
+    TAP_KV_LATENT,
+    TAP_K_ROPE,
+    TAP_ATTN_CORE,
+    TAP_ATTN,
+    TAP_MLP_NORM,
+    TAP_ROUTER_LOGITS,
+    TAP_EXPERTS,
+    TAP_EXPERT_WEIGHTS,
+    TAP_ROUTED,
+    TAP_SHARED,
+    TAP_MLP,
+    TAP_OUTPUT,
+    TAP_FINAL_NORM,
+    TAP_LOGITS,
+    TAP_KINDS
 };
 
 enum { TAP_NAME = 64 };
@@ -37,14 +52,14 @@ struct tap {
     enum tap_kind kind;
     int64_t layer; /* -1 where it belongs to none */
     char name[TAP_NAME];
-    int64_t cols;  /* 0 where it was made without a config */
-    bool ints;     /* int32 */
+    int64_t cols; /* 0 where it was made without a config */
+    bool ints;    /* int32 */
 };
 
-/* The taps of layers [first, end) of a model, with embed where first is 0 and final_norm and logits where end is
- * config->layers. *out is the caller's (free()). */
-enum err_code tap_list(const struct config *c, int64_t first, int64_t end, struct tap **out, int64_t *count,
-                       struct err *err) ERR_USED;
+/* The taps of layers [first, end) of a model, with embed where first is 0 and final_norm and logits
+ * where end is config->layers. *out is the caller's (free()). */
+enum err_code tap_list(const struct config *c, int64_t first, int64_t end, struct tap **out,
+                       int64_t *count, struct err *err) ERR_USED;
 
 /* Kind and layer of a name; false for a name that is no tap of this list. */
 bool tap_parse(const char *name, enum tap_kind *kind, int64_t *layer);
@@ -54,13 +69,16 @@ int64_t tap_rank(enum tap_kind kind, int64_t layer);
 const char *tap_op(enum tap_kind kind, bool moe);
 void tap_format(enum tap_kind kind, int64_t layer, char out[TAP_NAME]);
 
-/* What a forward pass gives its taps to. Rows are those of one step: dump_row says where they belong. */
+/* What a forward pass gives its taps to. Rows are those of one step: dump_row says where they
+ * belong. */
 struct tap_sink {
-    bool (*wants)(void *ctx, const char *name); /* asked once a tap and step; what is not wanted may be left out */
-    enum err_code (*reals)(void *ctx, const char *name, const struct rows *rows, int64_t cols, const double *data,
-                           struct err *err);
-    enum err_code (*ints)(void *ctx, const char *name, const struct rows *rows, int64_t cols, const int32_t *data,
-                          struct err *err);
+    bool (*wants)(
+        void *ctx,
+        const char *name); /* asked once a tap and step; what is not wanted may be left out */
+    enum err_code (*reals)(void *ctx, const char *name, const struct rows *rows, int64_t cols,
+                           const double *data, struct err *err);
+    enum err_code (*ints)(void *ctx, const char *name, const struct rows *rows, int64_t cols,
+                          const int32_t *data, struct err *err);
     void *ctx;
 };
 

@@ -10,7 +10,8 @@
 extern "C" {
 #endif
 
-/* The whole text is one number, or false. Decimal integers without sign tricks; "12x", "", " 1" are refused. */
+/* The whole text is one number, or false. Decimal integers without sign tricks; "12x", "", " 1" are
+ * refused. */
 bool text_int(const char *text, int64_t *out);
 bool text_u64(const char *text, uint64_t *out);
 /* A finite or infinite double; NaN is refused. */

@@ -1,5 +1,5 @@
-/* weights.c: checkpoint folders and tensor look-up; see weights.h. The rules of synthetic tensors are in
- * weights_synth.c. */
+/* weights.c: checkpoint folders and tensor look-up; see weights.h. The rules of synthetic tensors
+ * are in weights_synth.c. */
 #include "core/weights.h"
 
 #include "core/check.h"
@@ -41,8 +41,8 @@ static int by_text(const void *a, const void *b)
 }
 
 /* The sorted names of a folder's files NAME*.safetensors. */
-static enum err_code list_files(const char *folder, const char *prefix, char ***names, int64_t *count,
-                                struct err *err)
+static enum err_code list_files(const char *folder, const char *prefix, char ***names,
+                                int64_t *count, struct err *err)
 {
     DIR *d = opendir(folder);
     if (!d) return err_sys(err, errno, "open model folder|%s", folder);
@@ -64,8 +64,8 @@ static enum err_code list_files(const char *folder, const char *prefix, char ***
     return ERR_OK;
 }
 
-/* Without an index: model.safetensors, or else the shards model-*.safetensors, or else every file. Dumps and goldens
- * may lie beside a checkpoint. */
+/* Without an index: model.safetensors, or else the shards model-*.safetensors, or else every file.
+ * Dumps and goldens may lie beside a checkpoint. */
 static enum err_code list_shards(const char *folder, char ***names, int64_t *count, struct err *err)
 {
     static const char *const prefixes[] = {"model.safetensors", "model-", ""};
@@ -73,24 +73,31 @@ static enum err_code list_shards(const char *folder, char ***names, int64_t *cou
         if (list_files(folder, prefixes[i], names, count, err) != ERR_OK) return err->code;
     }
     if (*count == 0)
-        return err_set(err, ERR_INPUT, "open model folder|%s|no *.safetensors file|at least one", folder);
+        return err_set(err, ERR_INPUT, "open model folder|%s|no *.safetensors file|at least one",
+                       folder);
     return ERR_OK;
 }
 
 /* The sorted names of the files that an index maps tensors to, each once. */
-static enum err_code list_indexed(const json_t *map, const char *path, char ***names, int64_t *count, struct err *err)
+static enum err_code list_indexed(const json_t *map, const char *path, char ***names,
+                                  int64_t *count, struct err *err)
 {
     const char *key;
     json_t *value;
     if (!json_is_object(map) || json_object_size(map) == 0)
-        return err_set(err, ERR_INPUT, "read key \"weight_map\"|%s|%s|an object of file names", path, json_kind(map));
+        return err_set(err, ERR_INPUT, "read key \"weight_map\"|%s|%s|an object of file names",
+                       path, json_kind(map));
     *names = calloc(json_object_size(map), sizeof **names);
     if (!*names) return err_set(err, ERR_MEMORY, "read index|%s|no memory", path);
-    json_object_foreach((json_t *)(uintptr_t)map, key, value) {
+    json_object_foreach((json_t *)(uintptr_t)map, key, value)
+    {
         const char *file = json_string_value(value);
         if (!file || !file[0] || strchr(file, '/'))
-            return err_set(err, ERR_INPUT, "read index|%s: %s|%s|the name of a file beside the index", path, key,
-                           file && file[0] ? file : file ? "an empty text" : json_kind(value));
+            return err_set(err, ERR_INPUT,
+                           "read index|%s: %s|%s|the name of a file beside the index", path, key,
+                           file && file[0] ? file
+                           : file          ? "an empty text"
+                                           : json_kind(value));
         char **slot = bsearch(&file, *names, (size_t)*count, sizeof **names, by_text);
         if (slot) continue;
         (*names)[*count] = strdup(file);
@@ -103,14 +110,16 @@ static enum err_code list_indexed(const json_t *map, const char *path, char ***n
 
 static int by_tensor(const void *a, const void *b)
 {
-    return strcmp((*(const struct st_tensor *const *)a)->name, (*(const struct st_tensor *const *)b)->name);
+    return strcmp((*(const struct st_tensor *const *)a)->name,
+                  (*(const struct st_tensor *const *)b)->name);
 }
 
 /* Which file a tensor of the index lies in, for messages. */
 static const char *file_of(const struct weights *w, const struct st_tensor *t)
 {
     for (int64_t i = 0; i < w->file_count; i++) {
-        if (t >= w->files[i].tensors && t < w->files[i].tensors + w->files[i].count) return w->files[i].path;
+        if (t >= w->files[i].tensors && t < w->files[i].tensors + w->files[i].count)
+            return w->files[i].path;
     }
     return "?";
 }
@@ -122,30 +131,36 @@ static enum err_code build_index(struct weights *w, struct err *err)
     w->index = calloc((size_t)n + 1, sizeof *w->index);
     if (!w->index) return err_set(err, ERR_MEMORY, "index tensors|%s|no memory", w->path);
     for (int64_t i = 0; i < w->file_count; i++) {
-        for (int64_t k = 0; k < w->files[i].count; k++) w->index[w->index_count++] = &w->files[i].tensors[k];
+        for (int64_t k = 0; k < w->files[i].count; k++)
+            w->index[w->index_count++] = &w->files[i].tensors[k];
     }
     qsort(w->index, (size_t)n, sizeof *w->index, by_tensor);
     for (int64_t i = 1; i < n; i++) {
         if (by_tensor(&w->index[i - 1], &w->index[i]) == 0)
-            return err_set(err, ERR_INPUT, "index tensors|%s|in %s and in %s|one file", w->index[i]->name,
-                           file_of(w, w->index[i - 1]), file_of(w, w->index[i]));
+            return err_set(err, ERR_INPUT, "index tensors|%s|in %s and in %s|one file",
+                           w->index[i]->name, file_of(w, w->index[i - 1]), file_of(w, w->index[i]));
     }
     return ERR_OK;
 }
 
 /* Every entry of the index file must be in the file that it names. */
-static enum err_code check_indexed(const struct weights *w, const json_t *map, const char *path, struct err *err)
+static enum err_code check_indexed(const struct weights *w, const json_t *map, const char *path,
+                                   struct err *err)
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)map, key, value) {
+    json_object_foreach((json_t *)(uintptr_t)map, key, value)
+    {
         const struct st_tensor *t = weights_stored(w, key);
         const char *file = json_string_value(value);
         if (!t)
-            return err_set(err, ERR_INPUT, "read index|%s: %s|no such tensor in %s|what the index promises", path, key, file);
+            return err_set(err, ERR_INPUT,
+                           "read index|%s: %s|no such tensor in %s|what the index promises", path,
+                           key, file);
         const char *in = strrchr(file_of(w, t), '/');
         if (in && strcmp(in + 1, file) != 0)
-            return err_set(err, ERR_INPUT, "read index|%s: %s|in %s|in %s, as the index says", path, key, in + 1, file);
+            return err_set(err, ERR_INPUT, "read index|%s: %s|in %s|in %s, as the index says", path,
+                           key, in + 1, file);
     }
     return ERR_OK;
 }
@@ -172,8 +187,9 @@ static enum err_code open_folder(struct weights *w, struct err *err)
     const json_t *map = NULL;
     if (file_join(w->path, "config.json", path, err) != ERR_OK) return err->code;
     if (!file_is_folder(w->path))
-        return err_set(err, ERR_INPUT, "open model|%s|%s|a folder with config.json, or synth:CONFIG.json?seed=N", w->path,
-                       file_exists(w->path) ? "a file" : "nothing of that name");
+        return err_set(err, ERR_INPUT,
+                       "open model|%s|%s|a folder with config.json, or synth:CONFIG.json?seed=N",
+                       w->path, file_exists(w->path) ? "a file" : "nothing of that name");
     if (config_read(path, &w->config, err) != ERR_OK) return err->code;
     if (file_join(w->path, "model.safetensors.index.json", path, err) != ERR_OK) return err->code;
     if (file_exists(path)) {
@@ -195,11 +211,15 @@ static enum err_code open_folder(struct weights *w, struct err *err)
 enum err_code weights_open(struct weights *w, const char *model, struct err *err)
 {
     *w = (struct weights){.latent_gain = 1};
-    if (!model[0]) return err_set(err, ERR_INPUT, "open model|MODEL|an empty text|a folder, or synth:CONFIG.json?seed=N");
+    if (!model[0])
+        return err_set(err, ERR_INPUT,
+                       "open model|MODEL|an empty text|a folder, or synth:CONFIG.json?seed=N");
     if (strlen(model) >= sizeof w->path)
-        return err_set(err, ERR_INPUT, "open model|%.64s...|%zu bytes|a shorter path", model, strlen(model));
+        return err_set(err, ERR_INPUT, "open model|%.64s...|%zu bytes|a shorter path", model,
+                       strlen(model));
     snprintf(w->path, sizeof w->path, "%s", model);
-    return text_starts(model, "synth:") ? weights_open_synth(w, model + strlen("synth:"), err) : open_folder(w, err);
+    return text_starts(model, "synth:") ? weights_open_synth(w, model + strlen("synth:"), err)
+                                        : open_folder(w, err);
 }
 
 void weights_close(struct weights *w)
@@ -216,73 +236,83 @@ const struct st_tensor *weights_stored(const struct weights *w, const char *name
 {
     const struct st_tensor key = {.name = name}, *at = &key;
     if (!w->index_count) return NULL;
-    const struct st_tensor **hit = bsearch(&at, w->index, (size_t)w->index_count, sizeof *w->index, by_tensor);
+    const struct st_tensor **hit =
+        bsearch(&at, w->index, (size_t)w->index_count, sizeof *w->index, by_tensor);
     return hit ? *hit : NULL;
 }
 
-static enum err_code check_shape(const struct weights *w, const struct st_tensor *s, int dims, const int64_t *shape,
-                                 struct err *err)
+static enum err_code check_shape(const struct weights *w, const struct st_tensor *s, int dims,
+                                 const int64_t *shape, struct err *err)
 {
     char found[96], wanted[96];
     bool same = s->dims == dims && memcmp(s->shape, shape, (size_t)dims * sizeof *shape) == 0;
     if (same) return ERR_OK;
-    return err_set(err, ERR_INPUT, "tensor shape|%s: %s|%s|%s, as config.json says", file_of(w, s), s->name,
-                   st_shape_text(s->dims, s->shape, found, sizeof found),
+    return err_set(err, ERR_INPUT, "tensor shape|%s: %s|%s|%s, as config.json says", file_of(w, s),
+                   s->name, st_shape_text(s->dims, s->shape, found, sizeof found),
                    st_shape_text(dims, shape, wanted, sizeof wanted));
 }
 
-static enum err_code stored_tensor(const struct weights *w, const char *name, enum dtype as, int dims,
-                                   const int64_t *shape, struct tensor *out, struct err *err)
+static enum err_code stored_tensor(const struct weights *w, const char *name, enum dtype as,
+                                   int dims, const int64_t *shape, struct tensor *out,
+                                   struct err *err)
 {
     const struct st_tensor *s = weights_stored(w, name);
-    if (!s) return err_set(err, ERR_INPUT, "find tensor|%s: %s|nothing|a tensor of that name", w->path, name);
+    if (!s)
+        return err_set(err, ERR_INPUT, "find tensor|%s: %s|nothing|a tensor of that name", w->path,
+                       name);
     if (check_shape(w, s, dims, shape, err) != ERR_OK) return err->code;
     bool real = s->dtype == DT_BF16 || s->dtype == DT_F16 || s->dtype == DT_F32;
     if (as == DT_COUNT ? !real : s->dtype != as)
-        return err_set(err, ERR_INPUT, "tensor dtype|%s: %s|%s|%s", file_of(w, s), name, dtype_name(s->dtype),
-                       as == DT_COUNT ? "BF16, F16 or F32" : dtype_name(as));
+        return err_set(err, ERR_INPUT, "tensor dtype|%s: %s|%s|%s", file_of(w, s), name,
+                       dtype_name(s->dtype), as == DT_COUNT ? "BF16, F16 or F32" : dtype_name(as));
     out->dtype = s->dtype;
     out->data = s->data;
     return ERR_OK;
 }
 
-enum err_code weights_tensor(const struct weights *w, const char *name, enum dtype as, int dims, const int64_t *shape,
-                             struct tensor *out, struct err *err)
+enum err_code weights_tensor(const struct weights *w, const char *name, enum dtype as, int dims,
+                             const int64_t *shape, struct tensor *out, struct err *err)
 {
     CHECK(dims <= ST_DIMS);
     *out = (struct tensor){.dims = dims};
     memcpy(out->shape, shape, (size_t)dims * sizeof *shape);
     int n = snprintf(out->name, sizeof out->name, "%s", name);
     if (n < 0 || n >= NAME_MAX_BYTES)
-        return err_set(err, ERR_INPUT, "tensor name|%.64s...|%d bytes|fewer than %d", name, n, NAME_MAX_BYTES);
+        return err_set(err, ERR_INPUT, "tensor name|%.64s...|%d bytes|fewer than %d", name, n,
+                       NAME_MAX_BYTES);
     if (w->synthetic) return weights_synth_rule(w, as, out, err);
     return stored_tensor(w, name, as, dims, shape, out, err);
 }
 
 /* A companion tensor of a packed matrix: NAME.SUFFIX. */
-static enum err_code companion(const struct weights *w, const char *name, const char *suffix, enum dtype as, int dims,
-                               const int64_t *shape, struct tensor *out, struct err *err)
+static enum err_code companion(const struct weights *w, const char *name, const char *suffix,
+                               enum dtype as, int dims, const int64_t *shape, struct tensor *out,
+                               struct err *err)
 {
     char full[NAME_MAX_BYTES + 32];
     snprintf(full, sizeof full, "%s.%s", name, suffix);
     return weights_tensor(w, full, as, dims, shape, out, err);
 }
 
-/* weight_shape, where it is stored, must repeat what the config says: int32 or int64, both are written. */
-static enum err_code check_weight_shape(const struct weights *w, const char *name, int64_t out, int64_t in,
-                                        struct err *err)
+/* weight_shape, where it is stored, must repeat what the config says: int32 or int64, both are
+ * written. */
+static enum err_code check_weight_shape(const struct weights *w, const char *name, int64_t out,
+                                        int64_t in, struct err *err)
 {
     char full[NAME_MAX_BYTES + 32];
     snprintf(full, sizeof full, "%s.weight_shape", name);
     const struct st_tensor *s = weights_stored(w, full);
     if (!s) return ERR_OK;
     if ((s->dtype != DT_I32 && s->dtype != DT_I64) || s->count != 2)
-        return err_set(err, ERR_INPUT, "tensor dtype|%s: %s|%lld of %s|2 of I32 or I64", file_of(w, s), full,
-                       (long long)s->count, dtype_name(s->dtype));
-    int64_t stored_out = dtype_int_at(s->dtype, s->data, 0), stored_in = dtype_int_at(s->dtype, s->data, 1);
+        return err_set(err, ERR_INPUT, "tensor dtype|%s: %s|%lld of %s|2 of I32 or I64",
+                       file_of(w, s), full, (long long)s->count, dtype_name(s->dtype));
+    int64_t stored_out = dtype_int_at(s->dtype, s->data, 0),
+            stored_in = dtype_int_at(s->dtype, s->data, 1);
     if (stored_out != out || stored_in != in)
-        return err_set(err, ERR_INPUT, "packed shape|%s: %s|(%lld, %lld)|(%lld, %lld), as config.json says", file_of(w, s),
-                       full, (long long)stored_out, (long long)stored_in, (long long)out, (long long)in);
+        return err_set(err, ERR_INPUT,
+                       "packed shape|%s: %s|(%lld, %lld)|(%lld, %lld), as config.json says",
+                       file_of(w, s), full, (long long)stored_out, (long long)stored_in,
+                       (long long)out, (long long)in);
     return ERR_OK;
 }
 
@@ -291,15 +321,18 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-static enum err_code packed_matrix(const struct weights *w, const char *name, struct matrix *m, struct err *err)
+static enum err_code packed_matrix(const struct weights *w, const char *name, struct matrix *m,
+                                   struct err *err)
 {
     const struct quant *q = &w->config.quant;
     m->format = MATRIX_PACKED;
     m->bits = q->bits;
     m->group = q->group;
     if (q->group && m->in % q->group && !q->act_order)
-        return err_set(err, ERR_INPUT, "packed weight|%s|%lld columns in groups of %lld|groups that divide the columns", name,
-                       (long long)m->in, (long long)q->group);
+        return err_set(
+            err, ERR_INPUT,
+            "packed weight|%s|%lld columns in groups of %lld|groups that divide the columns", name,
+            (long long)m->in, (long long)q->group);
     int64_t per_word = 32 / q->bits, groups = q->group ? ceil_div(m->in, q->group) : 1;
     const int64_t packed[2] = {m->out, ceil_div(m->in, per_word)}, scale[2] = {m->out, groups};
     const int64_t zero[2] = {ceil_div(m->out, per_word), groups}, g_idx[1] = {m->in};
@@ -308,21 +341,26 @@ static enum err_code packed_matrix(const struct weights *w, const char *name, st
         check_weight_shape(w, name, m->out, m->in, err) != ERR_OK)
         return err->code;
     if (w->synthetic) weights_synth_set_inputs(m);
-    if (!q->symmetric && companion(w, name, "weight_zero_point", DT_I32, 2, zero, &m->zero, err) != ERR_OK)
+    if (!q->symmetric &&
+        companion(w, name, "weight_zero_point", DT_I32, 2, zero, &m->zero, err) != ERR_OK)
         return err->code;
-    if (q->act_order && companion(w, name, "weight_g_idx", DT_I32, 1, g_idx, &m->g_idx, err) != ERR_OK)
+    if (q->act_order &&
+        companion(w, name, "weight_g_idx", DT_I32, 1, g_idx, &m->g_idx, err) != ERR_OK)
         return err->code;
     return ERR_OK;
 }
 
-static enum err_code fp8_matrix(const struct weights *w, const char *name, struct matrix *m, struct err *err)
+static enum err_code fp8_matrix(const struct weights *w, const char *name, struct matrix *m,
+                                struct err *err)
 {
     const int64_t *block = w->config.quant.block;
-    const int64_t shape[2] = {m->out, m->in}, scale[2] = {ceil_div(m->out, block[0]), ceil_div(m->in, block[1])};
+    const int64_t shape[2] = {m->out, m->in},
+                  scale[2] = {ceil_div(m->out, block[0]), ceil_div(m->in, block[1])};
     m->format = MATRIX_FP8_BLOCK;
     m->block[0] = block[0];
     m->block[1] = block[1];
-    if (companion(w, name, "weight", DT_F8_E4M3, 2, shape, &m->data, err) != ERR_OK) return err->code;
+    if (companion(w, name, "weight", DT_F8_E4M3, 2, shape, &m->data, err) != ERR_OK)
+        return err->code;
     return companion(w, name, "weight_scale_inv", DT_F32, 2, scale, &m->scale, err);
 }
 
@@ -331,10 +369,12 @@ static enum matrix_format stored_format(const struct weights *w, const char *nam
 {
     char full[NAME_MAX_BYTES + 32];
     bool wanted = config_is_quantised(&w->config, name);
-    enum matrix_format quantised = w->config.quant.kind == QUANT_FP8_BLOCK ? MATRIX_FP8_BLOCK : MATRIX_PACKED;
+    enum matrix_format quantised =
+        w->config.quant.kind == QUANT_FP8_BLOCK ? MATRIX_FP8_BLOCK : MATRIX_PACKED;
     if (w->config.quant.kind == QUANT_NONE) return MATRIX_DENSE;
     if (w->synthetic) return wanted ? quantised : MATRIX_DENSE;
-    snprintf(full, sizeof full, "%s.%s", name, quantised == MATRIX_PACKED ? "weight_packed" : "weight_scale_inv");
+    snprintf(full, sizeof full, "%s.%s", name,
+             quantised == MATRIX_PACKED ? "weight_packed" : "weight_scale_inv");
     if (weights_stored(w, full)) return quantised;
     snprintf(full, sizeof full, "%s.weight", name);
     const struct st_tensor *dense = weights_stored(w, full);
@@ -342,15 +382,18 @@ static enum matrix_format stored_format(const struct weights *w, const char *nam
     return wanted || dense ? quantised : MATRIX_DENSE;
 }
 
-enum err_code weights_matrix(const struct weights *w, const char *name, int64_t out, int64_t in, struct matrix *m,
-                             struct err *err)
+enum err_code weights_matrix(const struct weights *w, const char *name, int64_t out, int64_t in,
+                             struct matrix *m, struct err *err)
 {
     const int64_t shape[2] = {out, in};
     *m = (struct matrix){.format = MATRIX_DENSE, .out = out, .in = in};
     switch (stored_format(w, name)) {
-    case MATRIX_PACKED: return packed_matrix(w, name, m, err);
-    case MATRIX_FP8_BLOCK: return fp8_matrix(w, name, m, err);
-    case MATRIX_DENSE: break;
+    case MATRIX_PACKED:
+        return packed_matrix(w, name, m, err);
+    case MATRIX_FP8_BLOCK:
+        return fp8_matrix(w, name, m, err);
+    case MATRIX_DENSE:
+        break;
     }
     return companion(w, name, "weight", DT_COUNT, 2, shape, &m->data, err);
 }

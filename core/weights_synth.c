@@ -19,10 +19,12 @@ static enum err_code read_query(struct weights *w, char *query, struct err *err)
                    isfinite(w->latent_gain)) {
             continue;
         } else {
-            return err_set(err, ERR_INPUT, "open model|%s|\"%s\"|seed=N or latent_gain=G", w->path, part);
+            return err_set(err, ERR_INPUT, "open model|%s|\"%s\"|seed=N or latent_gain=G", w->path,
+                           part);
         }
     }
-    if (!seeded) return err_set(err, ERR_INPUT, "open model|%s|no seed|synth:CONFIG.json?seed=N", w->path);
+    if (!seeded)
+        return err_set(err, ERR_INPUT, "open model|%s|no seed|synth:CONFIG.json?seed=N", w->path);
     return ERR_OK;
 }
 
@@ -31,13 +33,18 @@ enum err_code weights_open_synth(struct weights *w, const char *spec, struct err
     char text[FILE_PATH];
     snprintf(text, sizeof text, "%s", spec);
     char *query = strrchr(text, '?');
-    if (!query) return err_set(err, ERR_INPUT, "open model|%s|no seed|synth:CONFIG.json?seed=N", w->path);
+    if (!query)
+        return err_set(err, ERR_INPUT, "open model|%s|no seed|synth:CONFIG.json?seed=N", w->path);
     *query++ = '\0';
     w->synthetic = true;
-    if (read_query(w, query, err) != ERR_OK || config_read(text, &w->config, err) != ERR_OK) return err->code;
-    if (w->config.quant.kind == QUANT_FP8_BLOCK || (w->config.quant.kind == QUANT_PACKED && !w->config.quant.symmetric) ||
+    if (read_query(w, query, err) != ERR_OK || config_read(text, &w->config, err) != ERR_OK)
+        return err->code;
+    if (w->config.quant.kind == QUANT_FP8_BLOCK ||
+        (w->config.quant.kind == QUANT_PACKED && !w->config.quant.symmetric) ||
         w->config.quant.act_order)
-        return err_set(err, ERR_INPUT, "open model|%s|quantisation that has no synthetic rule|symmetric pack-quantized or none",
+        return err_set(err, ERR_INPUT,
+                       "open model|%s|quantisation that has no synthetic rule|symmetric "
+                       "pack-quantized or none",
                        w->path);
     return ERR_OK;
 }
@@ -45,9 +52,9 @@ enum err_code weights_open_synth(struct weights *w, const char *spec, struct err
 /* Names and scales of the real tensors; the first row that matches holds. */
 static const struct {
     const char *end;
-    double constant;  /* of the scale */
-    bool per_input;   /* times sqrt(3 / in) */
-    bool latent;      /* times latent_gain */
+    double constant; /* of the scale */
+    bool per_input;  /* times sqrt(3 / in) */
+    bool latent;     /* times latent_gain */
     double offset;
 } rules[] = {
     {"embed_tokens.weight", 1.7320508075688772, false, false, 0},
@@ -65,7 +72,8 @@ static enum err_code real_rule(const struct weights *w, struct tensor *t, struct
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         if (!text_ends(t->name, rules[i].end)) continue;
         double scale = rules[i].constant;
-        if (rules[i].per_input) scale = sqrt(3.0 / (double)t->shape[t->dims - 1]) * rules[i].constant;
+        if (rules[i].per_input)
+            scale = sqrt(3.0 / (double)t->shape[t->dims - 1]) * rules[i].constant;
         if (rules[i].latent) scale *= w->latent_gain;
         t->rule.kind = SYNTH_REAL;
         t->rule.scale = (float)scale;
@@ -73,7 +81,9 @@ static enum err_code real_rule(const struct weights *w, struct tensor *t, struct
         t->dtype = text_ends(t->name, "e_score_correction_bias") ? DT_F32 : DT_BF16;
         return ERR_OK;
     }
-    return err_set(err, ERR_INPUT, "make tensor|%s|a name without a synthetic rule|a name of the checkpoint layout", t->name);
+    return err_set(err, ERR_INPUT,
+                   "make tensor|%s|a name without a synthetic rule|a name of the checkpoint layout",
+                   t->name);
 }
 
 void weights_synth_set_inputs(struct matrix *m)
@@ -81,7 +91,8 @@ void weights_synth_set_inputs(struct matrix *m)
     m->scale.rule.scale = (float)(1 / (4.6098 * sqrt((double)m->in)));
 }
 
-enum err_code weights_synth_rule(const struct weights *w, enum dtype as, struct tensor *t, struct err *err)
+enum err_code weights_synth_rule(const struct weights *w, enum dtype as, struct tensor *t,
+                                 struct err *err)
 {
     t->rule.base = synth_base(w->seed, t->name);
     if (text_ends(t->name, ".weight_packed")) {
@@ -94,6 +105,7 @@ enum err_code weights_synth_rule(const struct weights *w, enum dtype as, struct 
         return err->code;
     }
     if (as != DT_COUNT && as != t->dtype)
-        return err_set(err, ERR_INPUT, "make tensor|%s|a rule for %s|%s", t->name, dtype_name(t->dtype), dtype_name(as));
+        return err_set(err, ERR_INPUT, "make tensor|%s|a rule for %s|%s", t->name,
+                       dtype_name(t->dtype), dtype_name(as));
     return ERR_OK;
 }

@@ -8,7 +8,8 @@
  *   mlp.gate (router), lm_head          bf16   sqrt(3 / in) * 2
  *   e_score_correction_bias             f32    0.1
  *   *.weight_packed                     int32  the bytes of x(0), x(1), ...
- *   *.weight_scale                      bf16   f32(f32(u/2 + 1) * s0), s0 = f32(1 / (4.6098 sqrt(in)))
+ *   *.weight_scale                      bf16   f32(f32(u/2 + 1) * s0)
+ *                                              s0 = f32(1 / (4.6098 sqrt(in)))
  *
  * Scales are computed in double and rounded to float32 once. */
 #ifndef ASSAY_CORE_WEIGHTS_SYNTH_H
@@ -18,8 +19,10 @@
 
 /* Opens "CONFIG.json?seed=N[&latent_gain=G]". */
 enum err_code weights_open_synth(struct weights *w, const char *spec, struct err *err) ERR_USED;
-/* Fills dtype and rule of a tensor from its name and shape. `as`: the type asked for, DT_COUNT any float. */
-enum err_code weights_synth_rule(const struct weights *w, enum dtype as, struct tensor *t, struct err *err) ERR_USED;
+/* Fills dtype and rule of a tensor from its name and shape. `as`: the type asked for, DT_COUNT any
+ * float. */
+enum err_code weights_synth_rule(const struct weights *w, enum dtype as, struct tensor *t,
+                                 struct err *err) ERR_USED;
 /* Sets the factor of a packed matrix's scales, which depends on its input width. */
 void weights_synth_set_inputs(struct matrix *m);
 

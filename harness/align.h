@@ -1,4 +1,5 @@
-/* align.h: which tap and row of one dump stands beside which of another. Test: tests/test_align.c */
+/* align.h: which tap and row of one dump stands beside which of another. Test: tests/test_align.c
+ */
 #ifndef ASSAY_HARNESS_ALIGN_H
 #define ASSAY_HARNESS_ALIGN_H
 
@@ -6,27 +7,27 @@
 
 struct pair {
     const struct dump_tap *subject, *truth;
-    bool moe;  /* the layer has experts, as far as the dumps show */
+    bool moe; /* the layer has experts, as far as the dumps show */
 };
 
 struct alignment {
-    struct pair *pairs;  /* in the subject's execution order */
+    struct pair *pairs; /* in the subject's execution order */
     int64_t count;
     const char **missing; /* in truth, not in subject */
     int64_t missing_count;
-    const char **extra;   /* in subject, not in truth */
+    const char **extra; /* in subject, not in truth */
     int64_t extra_count;
-    int64_t *row;         /* [subject rows]: truth row, -1: none */
-    int64_t rows;         /* of the subject */
-    int64_t matched;      /* rows that have a partner */
-    const char *how;      /* what the rows were matched by, for the report */
+    int64_t *row;    /* [subject rows]: truth row, -1: none */
+    int64_t rows;    /* of the subject */
+    int64_t matched; /* rows that have a partner */
+    const char *how; /* what the rows were matched by, for the report */
 };
 
-/* Rows are matched by their place in the token list where both dumps know it; else by equal count; else a shorter
- * dump is the leading rows (or, where it says rows "last N", the last ones) of the longer. Dumps of different tokens
- * are refused. */
-enum err_code align_dumps(const struct dump *subject, const struct dump *truth, struct alignment *out,
-                          struct err *err) ERR_USED;
+/* Rows are matched by their place in the token list where both dumps know it; else by equal count;
+ * else a shorter dump is the leading rows (or, where it says rows "last N", the last ones) of the
+ * longer. Dumps of different tokens are refused. */
+enum err_code align_dumps(const struct dump *subject, const struct dump *truth,
+                          struct alignment *out, struct err *err) ERR_USED;
 void align_free(struct alignment *a);
 
 #endif

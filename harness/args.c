@@ -29,19 +29,26 @@ static enum err_code add_option(struct args *a, int argc, char **argv, int *i, s
     const char *word = argv[*i];
     size_t length = strcspn(word, "=");
     const struct option_row *o = find_option(a->verb, word, length);
-    if (!o) return err_set(err, ERR_USAGE, "option|%s|%.*s|an option of this verb (--help lists them)", a->verb->name, (int)length, word);
+    if (!o)
+        return err_set(err, ERR_USAGE, "option|%s|%.*s|an option of this verb (--help lists them)",
+                       a->verb->name, (int)length, word);
     if (a->givens == (int)(sizeof a->given / sizeof a->given[0]))
-        return err_set(err, ERR_USAGE, "option|%s|more than %d options|fewer", a->verb->name, a->givens);
+        return err_set(err, ERR_USAGE, "option|%s|more than %d options|fewer", a->verb->name,
+                       a->givens);
     if (!o->repeat && args_has(a, o->name))
         return err_set(err, ERR_USAGE, "option|%s|%s twice|once", a->verb->name, o->name);
     const char *value = word[length] == '=' ? word + length + 1 : NULL;
-    if (!o->metavar && value) return err_set(err, ERR_USAGE, "option|%s|%s|%s without a value", a->verb->name, word, o->name);
+    if (!o->metavar && value)
+        return err_set(err, ERR_USAGE, "option|%s|%s|%s without a value", a->verb->name, word,
+                       o->name);
     if (o->metavar && !value) {
         if (*i + 1 >= argc)
-            return err_set(err, ERR_USAGE, "option|%s|%s at the end|%s %s", a->verb->name, o->name, o->name, o->metavar);
-        if (text_starts(argv[*i + 1], "--")) /* a forgotten value must not swallow the next option */
-            return err_set(err, ERR_USAGE, "option|%s|%s before %s|%s %s, or %s=%s", a->verb->name, o->name, argv[*i + 1],
-                           o->name, o->metavar, o->name, o->metavar);
+            return err_set(err, ERR_USAGE, "option|%s|%s at the end|%s %s", a->verb->name, o->name,
+                           o->name, o->metavar);
+        if (text_starts(argv[*i + 1],
+                        "--")) /* a forgotten value must not swallow the next option */
+            return err_set(err, ERR_USAGE, "option|%s|%s before %s|%s %s, or %s=%s", a->verb->name,
+                           o->name, argv[*i + 1], o->name, o->metavar, o->name, o->metavar);
         value = argv[++*i];
     }
     a->given[a->givens] = o;
@@ -49,12 +56,14 @@ static enum err_code add_option(struct args *a, int argc, char **argv, int *i, s
     return ERR_OK;
 }
 
-enum err_code args_parse(struct args *a, const struct verb *v, int argc, char **argv, struct err *err)
+enum err_code args_parse(struct args *a, const struct verb *v, int argc, char **argv,
+                         struct err *err)
 {
     bool only_words = false;
     *a = (struct args){.verb = v};
     /* Before anything can be refused: an error is an object on stdout too. */
-    for (int i = 0; i < argc && strcmp(argv[i], "--"); i++) a->json |= strcmp(argv[i], "--json") == 0;
+    for (int i = 0; i < argc && strcmp(argv[i], "--"); i++)
+        a->json |= strcmp(argv[i], "--json") == 0;
     for (int i = 0; i < argc; i++) {
         if (!only_words && strcmp(argv[i], "--") == 0) {
             only_words = true;
@@ -63,13 +72,15 @@ enum err_code args_parse(struct args *a, const struct verb *v, int argc, char **
         } else if (!only_words && argv[i][0] == '-' && argv[i][1]) {
             if (add_option(a, argc, argv, &i, err) != ERR_OK) return err->code;
         } else if (a->words == v->words_max) {
-            return err_set(err, ERR_USAGE, "arguments|%s|\"%s\" after %d words|%s %s", v->name, argv[i], a->words, v->name, v->usage);
+            return err_set(err, ERR_USAGE, "arguments|%s|\"%s\" after %d words|%s %s", v->name,
+                           argv[i], a->words, v->name, v->usage);
         } else {
             a->word[a->words++] = argv[i];
         }
     }
     if (a->words < v->words_min && !args_has(a, "--help") && !args_has(a, "--list"))
-        return err_set(err, ERR_USAGE, "arguments|%s|%d words|%s %s", v->name, a->words, v->name, v->usage);
+        return err_set(err, ERR_USAGE, "arguments|%s|%d words|%s %s", v->name, a->words, v->name,
+                       v->usage);
     return ERR_OK;
 }
 
@@ -91,19 +102,20 @@ bool args_has(const struct args *a, const char *name)
     return args_value(a, name) != NULL;
 }
 
-enum err_code args_int(const struct args *a, const char *name, int64_t min, int64_t max, int64_t dflt, int64_t *out,
-                       struct err *err)
+enum err_code args_int(const struct args *a, const char *name, int64_t min, int64_t max,
+                       int64_t dflt, int64_t *out, struct err *err)
 {
     const char *text = args_value(a, name);
     *out = dflt;
     if (!text) return ERR_OK;
     if (!text_int(text, out) || *out < min || *out > max)
-        return err_set(err, ERR_USAGE, "option|%s|\"%s\"|a whole number, %lld to %lld", name, text, (long long)min, (long long)max);
+        return err_set(err, ERR_USAGE, "option|%s|\"%s\"|a whole number, %lld to %lld", name, text,
+                       (long long)min, (long long)max);
     return ERR_OK;
 }
 
-enum err_code args_double(const struct args *a, const char *name, double min, double max, double dflt, double *out,
-                          struct err *err)
+enum err_code args_double(const struct args *a, const char *name, double min, double max,
+                          double dflt, double *out, struct err *err)
 {
     const char *text = args_value(a, name);
     *out = dflt;
@@ -113,8 +125,8 @@ enum err_code args_double(const struct args *a, const char *name, double min, do
     return ERR_OK;
 }
 
-enum err_code args_choice(const struct args *a, const char *name, const char *const *choices, int dflt, int *out,
-                          struct err *err)
+enum err_code args_choice(const struct args *a, const char *name, const char *const *choices,
+                          int dflt, int *out, struct err *err)
 {
     const char *text = args_value(a, name);
     char known[160] = "";

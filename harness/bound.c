@@ -53,8 +53,7 @@ struct pairs pairs_new(struct bound_work *w, int64_t n)
     struct pairs p = {arena_alloc(w->arena, n, sizeof(double), "bound", w->err), NULL};
     if (p.v) p.e = arena_alloc(w->arena, n, sizeof(double), "bound", w->err);
     if (!p.e) w->failed = true;
-    for (int64_t i = 0; p.e && i < n; i++)
-        p.v[i] = p.e[i] = 0;
+    for (int64_t i = 0; p.e && i < n; i++) p.v[i] = p.e[i] = 0;
     return p;
 }
 
@@ -135,8 +134,7 @@ static void rotate(const struct bound_work *w, double a, double ea, double b, do
     double value[2] = {a * cs.v[0], b * cs.v[1]};
     double error[2] = {ea * fabs(cs.v[0]) + (fabs(a) + ea) * cs.e[0],
                        eb * fabs(cs.v[1]) + (fabs(b) + eb) * cs.e[1]};
-    for (int i = 0; i < 2; i++)
-        error[i] += w->m->unit_step * fabs(value[i]);
+    for (int i = 0; i < 2; i++) error[i] += w->m->unit_step * fabs(value[i]);
     pairs_round(w, RP_ROPE_TERM, (struct pairs){value, error}, 2);
     *v = value[0] + value[1];
     *e = error[0] + error[1] + 2 * w->m->unit_step * (fabs(value[0]) + fabs(value[1]));
@@ -223,8 +221,7 @@ enum err_code bound_make(const struct op_case *c, const struct case_data *fresh,
     const char *name = c->op->name;
     const void *op = fresh->op;
     struct bound_work w = {.m = m, .arena = a, .err = err};
-    for (int i = 0; i < CASE_OUTPUTS; i++)
-        out[i] = (struct bound){0};
+    for (int i = 0; i < CASE_OUTPUTS; i++) out[i] = (struct bound){0};
     if (strcmp(name, "embed") == 0)
         bound_embed(&w, op, out);
     else if (strcmp(name, "norm") == 0)
@@ -254,7 +251,6 @@ enum err_code bound_make(const struct op_case *c, const struct case_data *fresh,
         bound_router(&w, op, truth, out);
     else
         CHECK(strcmp(name, "int4") == 0); /* codes and values are exact on every side */
-    for (int i = 0; i < fresh->outputs; i++)
-        describe(name, m, &out[i]);
+    for (int i = 0; i < fresh->outputs; i++) describe(name, m, &out[i]);
     return w.failed ? err->code : ERR_OK;
 }

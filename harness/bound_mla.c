@@ -55,8 +55,7 @@ static void softmax(const struct bound_work *w, struct pairs p, int64_t n)
         largest = fmax(largest, p.v[s]);
         worst = fmax(worst, p.e[s]);
     }
-    for (int64_t s = 0; s < n; s++)
-        sum += exp(p.v[s] - largest);
+    for (int64_t s = 0; s < n; s++) sum += exp(p.v[s] - largest);
     for (int64_t s = 0; s < n; s++) {
         double down = largest - p.v[s];
         p.v[s] = exp(-down) / sum;

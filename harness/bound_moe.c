@@ -51,8 +51,7 @@ void bound_moe(struct bound_work *w, const void *arg, struct bound *out)
     for (int64_t t = 0; !w->failed && t < op->T; t++) {
         struct arena_block *mark = arena_mark(w->arena);
         struct pairs x = pairs_of(w, op->x + t * H, H), row = {y.v + t * H, y.e + t * H};
-        for (int64_t i = 0; !w->failed && i < H; i++)
-            size.v[i] = 0;
+        for (int64_t i = 0; !w->failed && i < H; i++) size.v[i] = 0;
         for (int64_t j = 0; !w->failed && j < op->top_k; j++) {
             struct expert e;
             double weight = op->weights[t * op->top_k + j], weight_error = 0;
@@ -95,8 +94,7 @@ static void scores(const struct bound_work *w, const struct router *op, struct p
         largest = fmax(largest, z.v[e]);
         worst = fmax(worst, z.e[e]);
     }
-    for (int64_t e = 0; e < op->E; e++)
-        sum += exp(z.v[e] - largest);
+    for (int64_t e = 0; e < op->E; e++) sum += exp(z.v[e] - largest);
     for (int64_t e = 0; e < op->E; e++) {
         double a = z.v[e], error = z.e[e];
         if (op->scoring == SCORING_SIGMOID) {

@@ -55,8 +55,7 @@ const struct param_row *case_param(const struct case_op *op, int i)
 {
     CHECK(i >= 0);
     int own = 0;
-    while (op->params[own].key)
-        own++;
+    while (op->params[own].key) own++;
     CHECK(own + (int)(sizeof common / sizeof common[0]) - 1 <= CASE_PARAMS);
     const struct param_row *row = i < own ? &op->params[i] : &common[i - own];
     return row->key ? row : NULL;

@@ -29,8 +29,7 @@ int64_t draw_size(struct draw *d, int64_t max)
                                       31,  32,  33,  47,  61,  63,  64,  65,  97, 113,
                                       127, 128, 129, 191, 192, 193, 255, 256, 257};
     int64_t n = 0;
-    while (n < (int64_t)(sizeof hurtful / sizeof hurtful[0]) && hurtful[n] <= max)
-        n++;
+    while (n < (int64_t)(sizeof hurtful / sizeof hurtful[0]) && hurtful[n] <= max) n++;
     if (n == 0 || draw_one_in(d, 4)) return draw_int(d, 1, max);
     return hurtful[draw_int(d, 0, n - 1)];
 }
@@ -38,8 +37,7 @@ int64_t draw_size(struct draw *d, int64_t max)
 const char *draw_word(struct draw *d, const char *const *words)
 {
     int n = 0;
-    while (words[n])
-        n++;
+    while (words[n]) n++;
     return words[draw_int(d, 0, n - 1)];
 }
 

@@ -114,8 +114,7 @@ static enum err_code make_order(struct make *m, const char *name, int64_t in, in
     out->dims = 1;
     out->shape[1] = 0;
     out->data = map;
-    for (int64_t i = 0; i < in; i++)
-        map[i] = (int32_t)(group ? i / group : 0);
+    for (int64_t i = 0; i < in; i++) map[i] = (int32_t)(group ? i / group : 0);
     for (int64_t i = in - 1; i > 0; i--) {
         int64_t j = (int64_t)(synth_x(out->rule.base, i) % (uint64_t)(i + 1));
         int32_t t = map[i];

@@ -268,8 +268,7 @@ static enum err_code make_cache(struct make *m, const int64_t *context, const in
 {
     int64_t width = case_get_int(m->c, "L") + case_get_int(m->c, "R"),
             block = case_get_int(m->c, "block"), room[CASE_LIST];
-    for (int s = 0; s < n; s++)
-        room[s] = context[s] + rows[s] + 2 * block;
+    for (int s = 0; s < n; s++) room[s] = context[s] + rows[s] + 2 * block;
     if (cache_make(cache, m->arena, 2, n, room, block, width, m->seed + 1, m->err) != ERR_OK)
         return m->err->code;
     uint64_t base = synth_base(m->seed, "cache");
@@ -293,8 +292,7 @@ static enum err_code make_rows(struct make *m, const int64_t *context, const int
                                struct rows *out)
 {
     int64_t total = 0;
-    for (int s = 0; s < n; s++)
-        total += count[s];
+    for (int s = 0; s < n; s++) total += count[s];
     int32_t *sequence = make_zeroed(m, total, sizeof *sequence, "rows");
     int64_t *position = make_zeroed(m, total, sizeof *position, "rows");
     int64_t *token = make_zeroed(m, total, sizeof *token, "rows");

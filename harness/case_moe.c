@@ -73,8 +73,7 @@ static void fill_forced(const struct op_case *c, int32_t *ids, int64_t T, int64_
             (int64_t)(synth_x(synth_base((uint64_t)case_get_int(c, "seed"), "forced"), t) %
                       (uint64_t)E);
         bool taken[4096] = {false};
-        for (int64_t j = 0; j < k; j++)
-            taken[(shift + j * (E / k)) % E] = true;
+        for (int64_t j = 0; j < k; j++) taken[(shift + j * (E / k)) % E] = true;
         int64_t n = 0;
         for (int64_t e = 0; e < E && n < k; e++) {
             if (taken[e]) ids[t * k + n++] = (int32_t)e;

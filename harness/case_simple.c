@@ -36,8 +36,7 @@ static enum err_code embed_make(const struct op_case *c, struct arena *a, struct
     double *y = make_output(&m, out, "y", T, H);
     if (!op || !table || !id || !y) return err->code;
     uint64_t base = synth_base(m.seed, "id");
-    for (int64_t t = 0; t < T; t++)
-        id[t] = (int64_t)(synth_x(base, t) % (uint64_t)V);
+    for (int64_t t = 0; t < T; t++) id[t] = (int64_t)(synth_x(base, t) % (uint64_t)V);
     id[T / 2] = V - 1; /* the last row is read in every case */
     if (case_word_is(c, "spoil", "id_high")) id[T - 1] = V;
     if (case_word_is(c, "spoil", "id_negative")) id[T - 1] = -1;

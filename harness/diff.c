@@ -14,14 +14,17 @@ static enum err_code find_promised(struct diff *d, const struct diff_request *r,
 {
     int64_t patterns = 0;
     while (r->require && r->require[patterns]) patterns++;
-    d->promised = calloc((size_t)(d->subject.promised_count + d->base->count + patterns) + 1, sizeof *d->promised);
+    d->promised = calloc((size_t)(d->subject.promised_count + d->base->count + patterns) + 1,
+                         sizeof *d->promised);
     if (!d->promised) return err_set(err, ERR_MEMORY, "check promised taps||no memory");
     for (int64_t i = 0; i < d->subject.promised_count; i++) {
-        if (!dump_find(&d->subject, d->subject.promised[i])) d->promised[d->promised_count++] = d->subject.promised[i];
+        if (!dump_find(&d->subject, d->subject.promised[i]))
+            d->promised[d->promised_count++] = d->subject.promised[i];
     }
     for (int64_t p = 0; p < patterns; p++) {
         bool present = false, absent = false;
-        for (int64_t i = 0; i < d->rows.count; i++) present |= text_glob(r->require[p], d->rows.pairs[i].subject->name);
+        for (int64_t i = 0; i < d->rows.count; i++)
+            present |= text_glob(r->require[p], d->rows.pairs[i].subject->name);
         for (int64_t i = 0; i < d->rows.missing_count; i++) {
             if (!text_glob(r->require[p], d->rows.missing[i])) continue;
             d->promised[d->promised_count++] = d->rows.missing[i];
@@ -56,21 +59,25 @@ static void judge_experts(const struct diff *d, const struct pair *p, struct tap
     }
     out->verdict = open ? TAP_FAIL : TAP_PASS;
     out->row = first;
-    snprintf(out->from, sizeof out->from, "exact: sets of experts, near ties certified by score errors");
+    snprintf(out->from, sizeof out->from,
+             "exact: sets of experts, near ties certified by score errors");
     if (open)
-        snprintf(out->why, sizeof out->why, "%lld rows chose other experts%s, first row %lld", (long long)open,
-                 d->has_model ? " than score errors explain" : "", (long long)first);
+        snprintf(out->why, sizeof out->why, "%lld rows chose other experts%s, first row %lld",
+                 (long long)open, d->has_model ? " than score errors explain" : "",
+                 (long long)first);
     else if (all)
         snprintf(out->why, sizeof out->why, "%lld near ties, certified", (long long)all);
     else
         out->why[0] = '\0';
 }
 
-/* Sets were compared: what has no flips there was equal. Any other tap of that name is judged as a plain one. */
+/* Sets were compared: what has no flips there was equal. Any other tap of that name is judged as a
+ * plain one. */
 static bool flips_saw(const struct diff *d, const struct pair *p)
 {
-    return p->subject->known && p->subject->kind == TAP_EXPERTS && p->subject->cols == d->flips.top_k &&
-           dtype_is_int(p->subject->tensor->dtype) && dtype_is_int(p->truth->tensor->dtype);
+    return p->subject->known && p->subject->kind == TAP_EXPERTS &&
+           p->subject->cols == d->flips.top_k && dtype_is_int(p->subject->tensor->dtype) &&
+           dtype_is_int(p->truth->tensor->dtype);
 }
 
 static enum err_code judge_all(struct diff *d, struct err *err)
@@ -81,7 +88,8 @@ static enum err_code judge_all(struct diff *d, struct err *err)
     for (int64_t i = 0; i < d->rows.count; i++) {
         const struct pair *p = &d->rows.pairs[i];
         struct tap_judgement *t = &d->taps[i];
-        if (judge_pair(&d->judge, p, t, err) != ERR_OK) return err_note(err, "tap %s", p->subject->name);
+        if (judge_pair(&d->judge, p, t, err) != ERR_OK)
+            return err_note(err, "tap %s", p->subject->name);
         if (t->measure.elements > 0 && flips_saw(d, p)) judge_experts(d, p, t);
         if (t->verdict == TAP_UNCHECKED) continue;
         d->compared++;
@@ -98,7 +106,9 @@ static enum err_code check_profile_rows(const struct diff *d, struct err *err)
     const struct dump *const dumps[] = {&d->subject, d->base, &d->profile_run};
     for (int i = 0; d->profile_rows.row && i < 3; i++) {
         if (dumps[i]->rows < 0)
-            return err_set(err, ERR_INPUT, "align dumps|%s|taps of different row counts|the same in all taps", dumps[i]->file.path);
+            return err_set(err, ERR_INPUT,
+                           "align dumps|%s|taps of different row counts|the same in all taps",
+                           dumps[i]->file.path);
     }
     return ERR_OK;
 }
@@ -107,7 +117,8 @@ static enum err_code prepare(struct diff *d, const struct diff_request *r, struc
 {
     if (dump_open(&d->subject, r->subject, err) != ERR_OK) return err->code;
     if (r->truth && dump_open(&d->truth, r->truth, err) != ERR_OK) return err->code;
-    if (r->profile_run && dump_open(&d->profile_run, r->profile_run, err) != ERR_OK) return err->code;
+    if (r->profile_run && dump_open(&d->profile_run, r->profile_run, err) != ERR_OK)
+        return err->code;
     d->base = &d->truth;
     d->judge.kind = !isnan(r->bound) ? BOUND_USER : r->profile_run ? BOUND_MEASURED : BOUND_DERIVED;
     d->judge.user = r->bound;
@@ -123,17 +134,19 @@ enum err_code diff_run(struct diff *d, const struct diff_request *r, struct err 
     set_extent(d);
     d->judge.rows = &d->rows;
     if (d->judge.kind == BOUND_MEASURED) {
-        if (align_dumps(&d->subject, &d->profile_run, &d->profile_rows, err) != ERR_OK) return err->code;
+        if (align_dumps(&d->subject, &d->profile_run, &d->profile_rows, err) != ERR_OK)
+            return err->code;
         d->judge.profile = &d->profile_run;
         d->judge.profile_row = d->profile_rows.row;
         d->judge.profile_name = d->profile_name;
     }
     if (check_profile_rows(d, err) != ERR_OK) return err->code;
     if (d->has_model && d->profile_rows.row) {
-        if (flips_find(&d->loaded.model, &d->subject, &d->math, d->rows.row, &d->profile_run, d->profile_rows.row, &d->flips,
-                       err) != ERR_OK)
+        if (flips_find(&d->loaded.model, &d->subject, &d->math, d->rows.row, &d->profile_run,
+                       d->profile_rows.row, &d->flips, err) != ERR_OK)
             return err->code;
-    } else if (flips_compare(&d->subject, d->base, d->rows.rows >= 0 ? d->rows.row : NULL, &d->flips, err) != ERR_OK) {
+    } else if (flips_compare(&d->subject, d->base, d->rows.rows >= 0 ? d->rows.row : NULL,
+                             &d->flips, err) != ERR_OK) {
         return err->code;
     }
     if (judge_all(d, err) != ERR_OK || find_promised(d, r, err) != ERR_OK) return err->code;

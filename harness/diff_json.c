@@ -1,4 +1,5 @@
-/* diff_json.c: the recorded result of a comparison; every renderer works from it. Fields: cli's table. */
+/* diff_json.c: the recorded result of a comparison; every renderer works from it. Fields: cli's
+ * table. */
 #include "harness/diff.h"
 
 #include <math.h>
@@ -28,8 +29,8 @@ static json_t *ids(const int32_t *list, int64_t n)
 static json_t *cell(const struct cell *c)
 {
     if (c->row < 0) return json_null();
-    return json_pack("{s:I, s:I, s:o, s:o}", "row", (json_int_t)c->row, "col", (json_int_t)c->col, "subject",
-                     number(c->subject), "truth", number(c->truth));
+    return json_pack("{s:I, s:I, s:o, s:o}", "row", (json_int_t)c->row, "col", (json_int_t)c->col,
+                     "subject", number(c->subject), "truth", number(c->truth));
 }
 
 static const char *verdict(enum tap_verdict v)
@@ -46,43 +47,56 @@ static json_t *tap_object(const struct pair *p, const struct tap_judgement *t)
 {
     const struct measure *m = &t->measure;
     json_t *row = t->row < 0 ? json_null()
-                             : json_pack("{s:I, s:o, s:o}", "row", (json_int_t)t->row, "rel", number(t->row_rel), "bound",
-                                         number(t->row_bound));
-    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:s}", "name",
-                     p->subject->name, "verdict", verdict(t->verdict), "op", op_of(p), "rel_rms", number(m->rel_rms),
-                     "max_abs", number(m->max_abs), "bound", number(t->bound), "bound_from", t->from, "worst",
-                     cell(&m->worst), "worst_row", row, "rows", (json_int_t)m->rows, "rows_failed",
-                     (json_int_t)t->rows_failed, "cosine", number(m->cosine), "equal_share",
-                     number(measure_equal_share(m)), "nan_subject", (json_int_t)m->nan_subject, "nan_truth",
-                     (json_int_t)m->nan_truth, "special_mismatch", (json_int_t)m->special_mismatch, "why", t->why);
+                             : json_pack("{s:I, s:o, s:o}", "row", (json_int_t)t->row, "rel",
+                                         number(t->row_rel), "bound", number(t->row_bound));
+    return json_pack(
+        "{s:s, s:s, s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:s}",
+        "name", p->subject->name, "verdict", verdict(t->verdict), "op", op_of(p), "rel_rms",
+        number(m->rel_rms), "max_abs", number(m->max_abs), "bound", number(t->bound), "bound_from",
+        t->from, "worst", cell(&m->worst), "worst_row", row, "rows", (json_int_t)m->rows,
+        "rows_failed", (json_int_t)t->rows_failed, "cosine", number(m->cosine), "equal_share",
+        number(measure_equal_share(m)), "nan_subject", (json_int_t)m->nan_subject, "nan_truth",
+        (json_int_t)m->nan_truth, "special_mismatch", (json_int_t)m->special_mismatch, "why",
+        t->why);
 }
 
-/* Row and column where the first failing tap goes wrong: its first failing row, and the worst cell if it lies there. */
+/* Row and column where the first failing tap goes wrong: its first failing row, and the worst cell
+ * if it lies there. */
 static json_t *first_object(const struct diff *d)
 {
     if (d->first < 0) return json_null();
     const struct pair *p = &d->rows.pairs[d->first];
     const struct tap_judgement *t = &d->taps[d->first];
     const struct measure *m = &t->measure;
-    int64_t row = t->first_row_failed >= 0 ? t->first_row_failed : t->row >= 0 ? t->row : m->worst.row, col = -1;
+    int64_t row = t->first_row_failed >= 0 ? t->first_row_failed
+                  : t->row >= 0            ? t->row
+                                           : m->worst.row,
+            col = -1;
     if (m->special_mismatch > 0) row = m->first_mismatch.row;
-    if (m->special_mismatch > 0) col = m->first_mismatch.col;
-    else if (m->worst.row == row) col = m->worst.col;
-    if (col < 0 && p->subject->known && p->subject->kind != TAP_EXPERTS && row >= 0 && d->rows.rows >= 0) {
+    if (m->special_mismatch > 0)
+        col = m->first_mismatch.col;
+    else if (m->worst.row == row)
+        col = m->worst.col;
+    if (col < 0 && p->subject->known && p->subject->kind != TAP_EXPERTS && row >= 0 &&
+        d->rows.rows >= 0) {
         /* The worst cell of that row. */
         struct measure one;
         const int64_t at = d->rows.row[row];
         const struct st_tensor *s = p->subject->tensor, *tr = p->truth->tensor;
-        struct view sv = {s->dtype, (const char *)s->data + row * p->subject->cols * dtype_size(s->dtype), 1, p->subject->cols};
-        struct view tv = {tr->dtype, (const char *)tr->data + at * p->truth->cols * dtype_size(tr->dtype), 1, p->truth->cols};
+        struct view sv = {s->dtype,
+                          (const char *)s->data + row * p->subject->cols * dtype_size(s->dtype), 1,
+                          p->subject->cols};
+        struct view tv = {tr->dtype,
+                          (const char *)tr->data + at * p->truth->cols * dtype_size(tr->dtype), 1,
+                          p->truth->cols};
         if (at >= 0 && sv.cols == tv.cols) {
             measure_views(sv, tv, NULL, &one, NULL, NULL, NULL);
             col = one.worst.col;
         }
     }
     return json_pack("{s:s, s:s, s:I, s:I, s:I}", "tap", p->subject->name, "op", op_of(p), "layer",
-                     (json_int_t)(p->subject->known ? p->subject->layer : -1), "row", (json_int_t)row, "col",
-                     (json_int_t)col);
+                     (json_int_t)(p->subject->known ? p->subject->layer : -1), "row",
+                     (json_int_t)row, "col", (json_int_t)col);
 }
 
 static json_t *flip_list(const struct diff *d)
@@ -90,11 +104,12 @@ static json_t *flip_list(const struct diff *d)
     json_t *a = json_array();
     for (int64_t i = 0; i < d->flips.count; i++) {
         const struct flip *f = &d->flips.list[i];
-        json_array_append_new(a, json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:s, s:b}", "layer", (json_int_t)f->layer, "row",
-                                           (json_int_t)f->row, "subject", ids(f->subject, d->flips.top_k), "truth",
-                                           ids(f->truth, d->flips.top_k), "gap", number(f->gap), "allowed",
-                                           number(f->allowed), "by", f->by_group ? "group" : "expert", "certified",
-                                           f->certified));
+        json_array_append_new(
+            a, json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:s, s:b}", "layer", (json_int_t)f->layer,
+                         "row", (json_int_t)f->row, "subject", ids(f->subject, d->flips.top_k),
+                         "truth", ids(f->truth, d->flips.top_k), "gap", number(f->gap), "allowed",
+                         number(f->allowed), "by", f->by_group ? "group" : "expert", "certified",
+                         f->certified));
     }
     return a;
 }
@@ -103,7 +118,8 @@ static json_t *unchecked_list(const struct diff *d)
 {
     json_t *a = names(d->rows.missing, d->rows.missing_count);
     for (int64_t i = 0; i < d->rows.count; i++) {
-        if (d->taps[i].verdict == TAP_UNCHECKED) json_array_append_new(a, json_string(d->rows.pairs[i].subject->name));
+        if (d->taps[i].verdict == TAP_UNCHECKED)
+            json_array_append_new(a, json_string(d->rows.pairs[i].subject->name));
     }
     return a;
 }
@@ -111,15 +127,19 @@ static json_t *unchecked_list(const struct diff *d)
 enum err_code diff_json(const struct diff *d, json_t *result, struct err *err)
 {
     json_t *taps = json_array();
-    for (int64_t i = 0; i < d->rows.count; i++) json_array_append_new(taps, tap_object(&d->rows.pairs[i], &d->taps[i]));
+    for (int64_t i = 0; i < d->rows.count; i++)
+        json_array_append_new(taps, tap_object(&d->rows.pairs[i], &d->taps[i]));
     json_t *fields = json_pack(
-        "{s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:s, s:s, s:s}", "compared",
-        (json_int_t)d->compared, "failed", (json_int_t)d->failed, "unchecked", unchecked_list(d), "taps", taps, "first",
-        first_object(d), "flips", flip_list(d), "missing", names(d->rows.missing, d->rows.missing_count), "extra",
-        names(d->rows.extra, d->rows.extra_count), "promised", names(d->promised, d->promised_count), "diagnosis",
-        json_array(), "hypotheses", json_array(), "guilty", json_null(), "profile",
-        d->judge.kind == BOUND_MEASURED || d->has_model ? d->profile_name : "", "profile_how", d->profile_how, "rows_by",
-        d->rows.how ? d->rows.how : "", "note", d->note, "subject", d->subject.file.path);
+        "{s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:s, s:s, s:s, s:s}",
+        "compared", (json_int_t)d->compared, "failed", (json_int_t)d->failed, "unchecked",
+        unchecked_list(d), "taps", taps, "first", first_object(d), "flips", flip_list(d), "missing",
+        names(d->rows.missing, d->rows.missing_count), "extra",
+        names(d->rows.extra, d->rows.extra_count), "promised",
+        names(d->promised, d->promised_count), "diagnosis", json_array(), "hypotheses",
+        json_array(), "guilty", json_null(), "profile",
+        d->judge.kind == BOUND_MEASURED || d->has_model ? d->profile_name : "", "profile_how",
+        d->profile_how, "rows_by", d->rows.how ? d->rows.how : "", "note", d->note, "subject",
+        d->subject.file.path);
     if (!fields || json_object_update(result, fields) != 0)
         return err_set(err, ERR_MEMORY, "record result|diff|no memory, or a name that is no UTF-8");
     json_decref(fields);

@@ -13,10 +13,13 @@ static enum err_code read_tokens(struct diff *d, const struct diff_request *r, s
 {
     const struct dump *s = &d->subject;
     if (r->tokens) return tokens_read(r->tokens, &d->tokens, err);
-    if (s->tokens) return tokens_copy(s->tokens, s->token_count, s->lengths, s->sequences, &d->tokens, err);
+    if (s->tokens)
+        return tokens_copy(s->tokens, s->token_count, s->lengths, s->sequences, &d->tokens, err);
     if (d->truth.tokens)
-        return tokens_copy(d->truth.tokens, d->truth.token_count, d->truth.lengths, d->truth.sequences, &d->tokens, err);
-    return err_set(err, ERR_USAGE, "diff --model|%s|no tokens in the dump's metadata|--tokens T", s->file.path);
+        return tokens_copy(d->truth.tokens, d->truth.token_count, d->truth.lengths,
+                           d->truth.sequences, &d->tokens, err);
+    return err_set(err, ERR_USAGE, "diff --model|%s|no tokens in the dump's metadata|--tokens T",
+                   s->file.path);
 }
 
 /* Rows of the batch that the subject's rows are: its own word, else its rows in order. */
@@ -24,26 +27,35 @@ static enum err_code force_experts(struct diff *d, struct err *err)
 {
     const struct dump *s = &d->subject;
     if (!s->batch_row && s->rows != d->tokens.count)
-        return err_set(err, ERR_INPUT, "diff --model|%s|%lld rows whose place is unknown|%lld, as the tokens have, or assay.rows",
+        return err_set(err, ERR_INPUT,
+                       "diff --model|%s|%lld rows whose place is unknown|%lld, as the tokens have, "
+                       "or assay.rows",
                        s->file.path, (long long)s->rows, (long long)d->tokens.count);
-    if (forced_read(&d->forced, d->loaded.model.config, s, s->batch_row, d->tokens.count, err) != ERR_OK) return err->code;
+    if (forced_read(&d->forced, d->loaded.model.config, s, s->batch_row, d->tokens.count, err) !=
+        ERR_OK)
+        return err->code;
     if (d->forced.count == 0)
-        snprintf(d->note, sizeof d->note, "the subject does not dump its experts: routing could not be made equal");
+        snprintf(d->note, sizeof d->note,
+                 "the subject does not dump its experts: routing could not be made equal");
     return ERR_OK;
 }
 
-static enum err_code run_reference(struct diff *d, const struct diff_request *r, const struct profile *profile,
-                                   enum precision precision, struct dump *out, struct err *err)
+static enum err_code run_reference(struct diff *d, const struct diff_request *r,
+                                   const struct profile *profile, enum precision precision,
+                                   struct dump *out, struct err *err)
 {
     struct session_options o = session_defaults();
     o.profile = *profile;
     o.precision = precision;
     if (r->threads > 0) o.threads = r->threads;
-    return replay_run(&d->loaded, &d->tokens, &o, d->forced.count ? &d->forced : NULL, DT_F64, out, err);
+    return replay_run(&d->loaded, &d->tokens, &o, d->forced.count ? &d->forced : NULL, DT_F64, out,
+                      err);
 }
 
-/* How far the subject lies from a run: mean over common taps of the relative difference, each at most 1. */
-static enum err_code distance(const struct diff *d, const struct dump *run, double *out, struct err *err)
+/* How far the subject lies from a run: mean over common taps of the relative difference, each at
+ * most 1. */
+static enum err_code distance(const struct diff *d, const struct dump *run, double *out,
+                              struct err *err)
 {
     struct alignment a;
     double sum = 0;
@@ -51,7 +63,8 @@ static enum err_code distance(const struct diff *d, const struct dump *run, doub
     if (align_dumps(&d->subject, run, &a, err) == ERR_OK && a.rows >= 0) {
         for (int64_t i = 0; i < a.count; i++) {
             const struct dump_tap *s = a.pairs[i].subject, *t = a.pairs[i].truth;
-            if (!dtype_is_float(s->tensor->dtype) || s->cols != t->cols || s->rows != a.rows) continue;
+            if (!dtype_is_float(s->tensor->dtype) || s->cols != t->cols || s->rows != a.rows)
+                continue;
             struct measure m;
             const struct view sv = {s->tensor->dtype, s->tensor->data, s->rows, s->cols};
             const struct view tv = {t->tensor->dtype, t->tensor->data, t->rows, t->cols};
@@ -74,8 +87,10 @@ static bool all_float32(const struct dump *d)
     return true;
 }
 
-/* Runs every candidate and keeps the nearest. `family`: only releases of that engine; NULL: all engines. */
-static enum err_code choose_by_fit(struct diff *d, const struct diff_request *r, const char *family, struct err *err)
+/* Runs every candidate and keeps the nearest. `family`: only releases of that engine; NULL: all
+ * engines. */
+static enum err_code choose_by_fit(struct diff *d, const struct diff_request *r, const char *family,
+                                   struct err *err)
 {
     double best = INFINITY;
     int tried = 0;
@@ -84,8 +99,10 @@ static enum err_code choose_by_fit(struct diff *d, const struct diff_request *r,
         struct dump run;
         double far = INFINITY;
         if (profile_find(profile_name(i), &p, err) != ERR_OK) return err->code;
-        if (family && strcmp(p.name, family) != 0 && (!p.family || strcmp(p.family, family) != 0)) continue;
-        if (run_reference(d, r, &p, PRECISION_F32, &run, err) == ERR_OK) (void)!distance(d, &run, &far, err);
+        if (family && strcmp(p.name, family) != 0 && (!p.family || strcmp(p.family, family) != 0))
+            continue;
+        if (run_reference(d, r, &p, PRECISION_F32, &run, err) == ERR_OK)
+            (void)!distance(d, &run, &far, err);
         if (err->code != ERR_OK || !(far < best)) {
             dump_close(&run);
             if (err->code != ERR_OK) return err->code;
@@ -99,7 +116,8 @@ static enum err_code choose_by_fit(struct diff *d, const struct diff_request *r,
     }
     CHECK(tried > 0);
     if (tried > 1)
-        snprintf(d->profile_how, sizeof d->profile_how, "the nearest of %d, mean distance %.2g", tried, best);
+        snprintf(d->profile_how, sizeof d->profile_how, "the nearest of %d, mean distance %.2g",
+                 tried, best);
     return ERR_OK;
 }
 
@@ -108,7 +126,8 @@ static enum err_code make_profile_run(struct diff *d, const struct diff_request 
     const char *name = r->profile ? r->profile : d->subject.profile[0] ? d->subject.profile : NULL;
     struct profile p;
     if (r->profile_run) return ERR_OK;
-    snprintf(d->profile_how, sizeof d->profile_how, "%s", r->profile ? "as asked" : "as the subject says");
+    snprintf(d->profile_how, sizeof d->profile_how, "%s",
+             r->profile ? "as asked" : "as the subject says");
     if (!name && all_float32(&d->subject)) {
         name = "math";
         snprintf(d->profile_how, sizeof d->profile_how, "the subject's taps are float32");
@@ -126,8 +145,8 @@ static enum err_code make_profile_run(struct diff *d, const struct diff_request 
     return run_reference(d, r, &p, PRECISION_F32, &d->profile_run, err);
 }
 
-/* A profile without rounding gives no error to double: float32 engines differ by their order of summation, and the
- * derived bound says by how much. */
+/* A profile without rounding gives no error to double: float32 engines differ by their order of
+ * summation, and the derived bound says by how much. */
 static bool rounds_nowhere(const char *name)
 {
     struct err err = ERR_INIT;
@@ -144,14 +163,18 @@ enum err_code diff_model(struct diff *d, const struct diff_request *r, struct er
     struct profile math;
     if (loaded_open(&d->loaded, r->model, err) != ERR_OK) return err->code;
     d->has_model = true;
-    if (read_tokens(d, r, err) != ERR_OK || tokens_check(&d->tokens, d->loaded.model.config->vocab, err) != ERR_OK ||
+    if (read_tokens(d, r, err) != ERR_OK ||
+        tokens_check(&d->tokens, d->loaded.model.config->vocab, err) != ERR_OK ||
         force_experts(d, err) != ERR_OK || profile_find("math", &math, err) != ERR_OK ||
-        run_reference(d, r, &math, PRECISION_F64, &d->math, err) != ERR_OK || make_profile_run(d, r, err) != ERR_OK)
+        run_reference(d, r, &math, PRECISION_F64, &d->math, err) != ERR_OK ||
+        make_profile_run(d, r, err) != ERR_OK)
         return err->code;
     d->base = &d->math;
-    if (d->judge.kind == BOUND_USER) return align_dumps(&d->subject, &d->profile_run, &d->profile_rows, err);
+    if (d->judge.kind == BOUND_USER)
+        return align_dumps(&d->subject, &d->profile_run, &d->profile_rows, err);
     d->judge.kind = rounds_nowhere(d->profile_name) ? BOUND_DERIVED : BOUND_MEASURED;
-    if (d->judge.kind == BOUND_DERIVED) return align_dumps(&d->subject, &d->profile_run, &d->profile_rows, err);
+    if (d->judge.kind == BOUND_DERIVED)
+        return align_dumps(&d->subject, &d->profile_run, &d->profile_rows, err);
     return ERR_OK;
 }
 
@@ -163,12 +186,17 @@ void diff_check_truth(struct diff *d)
     double worst = 0;
     const char *where = "";
     if (!d->truth.file.tensors) return;
-    for (int64_t i = 0; i < d->flips.count; i++) first_flip = d->flips.list[i].layer < first_flip ? d->flips.list[i].layer : first_flip;
+    for (int64_t i = 0; i < d->flips.count; i++)
+        first_flip = d->flips.list[i].layer < first_flip ? d->flips.list[i].layer : first_flip;
     if (align_dumps(&d->truth, &d->math, &a, &err) == ERR_OK && a.rows >= 0) {
         for (int64_t i = 0; i < a.count; i++) {
             const struct dump_tap *s = a.pairs[i].subject, *t = a.pairs[i].truth;
-            bool before = s->known && (first_flip == INT64_MAX || (s->layer >= 0 && s->layer < first_flip) || s->kind == TAP_EMBED);
-            if (!before || s->cols != t->cols || !dtype_is_float(s->tensor->dtype) || s->rows != a.rows) continue;
+            bool before =
+                s->known && (first_flip == INT64_MAX || (s->layer >= 0 && s->layer < first_flip) ||
+                             s->kind == TAP_EMBED);
+            if (!before || s->cols != t->cols || !dtype_is_float(s->tensor->dtype) ||
+                s->rows != a.rows)
+                continue;
             struct measure m;
             const struct view sv = {s->tensor->dtype, s->tensor->data, s->rows, s->cols};
             const struct view tv = {t->tensor->dtype, t->tensor->data, t->rows, t->cols};
@@ -179,7 +207,9 @@ void diff_check_truth(struct diff *d)
         }
     }
     if (!(worst <= 1e-3) && !d->note[0])
-        snprintf(d->note, sizeof d->note, "the truth given is not this model's own run (%s differs by %.2g): judged against the reference's",
+        snprintf(d->note, sizeof d->note,
+                 "the truth given is not this model's own run (%s differs by %.2g): judged against "
+                 "the reference's",
                  where, worst);
     align_free(&a);
 }

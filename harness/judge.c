@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FACTOR 2.0            /* subject against profile error, from the rule of judge.h */
-#define ROW_FACTOR 4.0        /* one row against the whole tap, user and derived bounds */
-#define FALSE_ALARM 1e-9      /* of narrow rows, a run */
+#define FACTOR 2.0       /* subject against profile error, from the rule of judge.h */
+#define ROW_FACTOR 4.0   /* one row against the whole tap, user and derived bounds */
+#define FALSE_ALARM 1e-9 /* of narrow rows, a run */
 enum { WIDE = 64, OPS_A_LAYER = 14 };
 
 int64_t judge_depth(enum tap_kind kind, int64_t layer, int64_t layers)
@@ -20,11 +20,13 @@ int64_t judge_depth(enum tap_kind kind, int64_t layer, int64_t layers)
     return 1 + layer * OPS_A_LAYER + (int64_t)kind;
 }
 
-/* Inverse of the upper tail of the normal distribution: Abramowitz and Stegun 26.2.23, error below 4.5e-4. */
+/* Inverse of the upper tail of the normal distribution: Abramowitz and Stegun 26.2.23, error
+ * below 4.5e-4. */
 static double normal_quantile(double p)
 {
     double t = sqrt(-2 * log(p));
-    return t - (2.515517 + 0.802853 * t + 0.010328 * t * t) / (1 + 1.432788 * t + 0.189269 * t * t + 0.001308 * t * t * t);
+    return t - (2.515517 + 0.802853 * t + 0.010328 * t * t) /
+                   (1 + 1.432788 * t + 0.189269 * t * t + 0.001308 * t * t * t);
 }
 
 double judge_chi(int64_t width, double p)
@@ -48,7 +50,8 @@ static enum err_code rows_make(struct row_errors *r, int64_t rows, struct err *e
 
 static struct view view_of(const struct dump_tap *t)
 {
-    return (struct view){.dtype = t->tensor->dtype, .data = t->tensor->data, .rows = t->rows, .cols = t->cols};
+    return (struct view){
+        .dtype = t->tensor->dtype, .data = t->tensor->data, .rows = t->rows, .cols = t->cols};
 }
 
 /* Keeps the failing row that is furthest past its bound, else the one nearest to it. */
@@ -57,14 +60,17 @@ static void judge_row(struct tap_judgement *out, int64_t row, double rel, double
     bool fails = judge_fails(rel, bound);
     if (fails && out->rows_failed++ == 0) out->first_row_failed = row;
     double excess = bound > 0 ? rel / bound : rel > 0 ? INFINITY : 0;
-    double kept = out->row_bound > 0 ? out->row_rel / out->row_bound : out->row_rel > 0 ? INFINITY : 0;
+    double kept = out->row_bound > 0 ? out->row_rel / out->row_bound
+                  : out->row_rel > 0 ? INFINITY
+                                     : 0;
     if (out->row >= 0 && !(excess > kept) && !(fails && out->rows_failed == 1)) return;
     out->row = row;
     out->row_rel = rel;
     out->row_bound = bound;
 }
 
-static void judge_fixed(struct tap_judgement *out, const struct row_errors *r, int64_t rows, double bound)
+static void judge_fixed(struct tap_judgement *out, const struct row_errors *r, int64_t rows,
+                        double bound)
 {
     out->bound = bound;
     for (int64_t i = 0; i < rows; i++) {
@@ -86,16 +92,19 @@ static double derived_bound(const struct judge *j, const struct pair *p)
 }
 
 static void judge_measured(const struct judge *j, const struct pair *p, const struct row_errors *s,
-                           const struct row_errors *prof, const struct measure *prof_all, struct tap_judgement *out)
+                           const struct row_errors *prof, const struct measure *prof_all,
+                           struct tap_judgement *out)
 {
     enum dtype t = p->subject->tensor->dtype;
     double ulp = 2 * (dtype_is_float(t) ? dtype_unit(t) : dtype_unit(DT_F32));
     double pooled = prof_all->rms_diff, scale = prof_all->rms_truth;
     double tap_bound = fmax(FACTOR * pooled, ulp * scale);
     out->bound = scale > 0 ? tap_bound / scale : INFINITY;
-    double chi = p->subject->cols < WIDE
-                     ? judge_chi(p->subject->cols, FALSE_ALARM / (double)(j->rows->matched > 0 ? j->rows->matched : 1))
-                     : 1;
+    double chi =
+        p->subject->cols < WIDE
+            ? judge_chi(p->subject->cols,
+                        FALSE_ALARM / (double)(j->rows->matched > 0 ? j->rows->matched : 1))
+            : 1;
     for (int64_t i = 0; i < p->subject->rows; i++) {
         if (s->rel[i] < 0) continue;
         bool wide = p->subject->cols >= WIDE;
@@ -106,15 +115,17 @@ static void judge_measured(const struct judge *j, const struct pair *p, const st
     }
 }
 
-static enum err_code measure_profile(const struct judge *j, const struct pair *p, const struct row_errors *s,
-                                     struct tap_judgement *out, struct err *err)
+static enum err_code measure_profile(const struct judge *j, const struct pair *p,
+                                     const struct row_errors *s, struct tap_judgement *out,
+                                     struct err *err)
 {
     const struct dump_tap *t = dump_find(j->profile, p->subject->name);
     struct row_errors prof = {0};
     struct measure all;
     if (!t || t->cols != p->truth->cols) {
         out->verdict = TAP_UNCHECKED;
-        snprintf(out->why, sizeof out->why, "the profile run has no such tap of %lld columns", (long long)p->truth->cols);
+        snprintf(out->why, sizeof out->why, "the profile run has no such tap of %lld columns",
+                 (long long)p->truth->cols);
         return ERR_OK;
     }
     /* The profile run's rows in the subject's order, against the same rows of the truth. */
@@ -130,7 +141,8 @@ static enum err_code measure_profile(const struct judge *j, const struct pair *p
     measure_views(view_of(t), view_of(p->truth), map, &all, prof.rel, prof.diff, prof.truth);
     struct row_errors in_order = {0};
     if (rows_make(&in_order, rows, err) == ERR_OK) {
-        for (int64_t i = 0; i < rows; i++) in_order.diff[i] = j->profile_row[i] >= 0 ? prof.diff[j->profile_row[i]] : 0;
+        for (int64_t i = 0; i < rows; i++)
+            in_order.diff[i] = j->profile_row[i] >= 0 ? prof.diff[j->profile_row[i]] : 0;
         judge_measured(j, p, s, &in_order, &all, out);
     }
     free(in_order.rel);
@@ -145,18 +157,23 @@ static void decide(struct tap_judgement *out)
     if (out->verdict == TAP_UNCHECKED) return;
     if (m->special_mismatch > 0) {
         out->verdict = TAP_FAIL;
-        snprintf(out->why, sizeof out->why, "%lld cells are NaN or infinite on one side only, first at row %lld, column %lld",
-                 (long long)m->special_mismatch, (long long)m->first_mismatch.row, (long long)m->first_mismatch.col);
+        snprintf(out->why, sizeof out->why,
+                 "%lld cells are NaN or infinite on one side only, first at row %lld, column %lld",
+                 (long long)m->special_mismatch, (long long)m->first_mismatch.row,
+                 (long long)m->first_mismatch.col);
     } else if (m->nan_subject > 0) {
         out->verdict = TAP_FAIL; /* equal to a truth that holds them too, and still no result */
-        snprintf(out->why, sizeof out->why, "%lld cells are NaN on both sides", (long long)m->nan_subject);
+        snprintf(out->why, sizeof out->why, "%lld cells are NaN on both sides",
+                 (long long)m->nan_subject);
     } else if (judge_fails(m->rel_rms, out->bound)) {
         out->verdict = TAP_FAIL;
         snprintf(out->why, sizeof out->why, "relative RMS %.3g above %.3g", m->rel_rms, out->bound);
     } else if (out->rows_failed > 0) {
         out->verdict = TAP_FAIL;
-        snprintf(out->why, sizeof out->why, "%lld rows above their bound, first %lld, worst %lld: %.3g above %.3g",
-                 (long long)out->rows_failed, (long long)out->first_row_failed, (long long)out->row, out->row_rel, out->row_bound);
+        snprintf(out->why, sizeof out->why,
+                 "%lld rows above their bound, first %lld, worst %lld: %.3g above %.3g",
+                 (long long)out->rows_failed, (long long)out->first_row_failed, (long long)out->row,
+                 out->row_rel, out->row_bound);
     }
 }
 
@@ -167,25 +184,30 @@ static void judge_ints(struct tap_judgement *out)
     if (out->measure.differing == 0) return;
     out->verdict = TAP_FAIL;
     out->row = out->measure.first_differing.row;
-    snprintf(out->why, sizeof out->why, "%lld of %lld integers differ, first at row %lld, column %lld",
-             (long long)out->measure.differing, (long long)out->measure.elements,
-             (long long)out->measure.first_differing.row, (long long)out->measure.first_differing.col);
+    snprintf(
+        out->why, sizeof out->why, "%lld of %lld integers differ, first at row %lld, column %lld",
+        (long long)out->measure.differing, (long long)out->measure.elements,
+        (long long)out->measure.first_differing.row, (long long)out->measure.first_differing.col);
 }
 
-enum err_code judge_pair(const struct judge *j, const struct pair *p, struct tap_judgement *out, struct err *err)
+enum err_code judge_pair(const struct judge *j, const struct pair *p, struct tap_judgement *out,
+                         struct err *err)
 {
     struct row_errors s;
     *out = (struct tap_judgement){.row = -1, .first_row_failed = -1};
-    bool same_rows = j->rows->rows >= 0 ? p->subject->rows == j->rows->rows : p->subject->rows == p->truth->rows;
+    bool same_rows =
+        j->rows->rows >= 0 ? p->subject->rows == j->rows->rows : p->subject->rows == p->truth->rows;
     if (p->subject->cols != p->truth->cols || !same_rows) {
         out->verdict = TAP_FAIL;
-        snprintf(out->why, sizeof out->why, "shape [%lld, %lld], wanted [%lld, %lld]", (long long)p->subject->rows,
-                 (long long)p->subject->cols, (long long)p->truth->rows, (long long)p->truth->cols);
+        snprintf(out->why, sizeof out->why, "shape [%lld, %lld], wanted [%lld, %lld]",
+                 (long long)p->subject->rows, (long long)p->subject->cols,
+                 (long long)p->truth->rows, (long long)p->truth->cols);
         return ERR_OK;
     }
     if (rows_make(&s, p->subject->rows, err) != ERR_OK) return err->code;
     const int64_t *map = j->rows->rows >= 0 ? j->rows->row : NULL;
-    measure_views(view_of(p->subject), view_of(p->truth), map, &out->measure, s.rel, s.diff, s.truth);
+    measure_views(view_of(p->subject), view_of(p->truth), map, &out->measure, s.rel, s.diff,
+                  s.truth);
     bool ints = dtype_is_int(p->subject->tensor->dtype);
     if (out->measure.elements == 0) {
         out->verdict = TAP_UNCHECKED;
@@ -193,11 +215,14 @@ enum err_code judge_pair(const struct judge *j, const struct pair *p, struct tap
     } else if (ints) {
         judge_ints(out);
     } else if (j->kind == BOUND_MEASURED) {
-        snprintf(out->from, sizeof out->from, "measured: %g x the reference's error in profile %s", FACTOR, j->profile_name);
+        snprintf(out->from, sizeof out->from, "measured: %g x the reference's error in profile %s",
+                 FACTOR, j->profile_name);
         (void)!measure_profile(j, p, &s, out, err);
     } else {
         bool user = j->kind == BOUND_USER;
-        snprintf(out->from, sizeof out->from, "%s", user ? "user: --bound, rows 4 times" : "derived: random walk of roundings, rows 4 times");
+        snprintf(out->from, sizeof out->from, "%s",
+                 user ? "user: --bound, rows 4 times"
+                      : "derived: random walk of roundings, rows 4 times");
         judge_fixed(out, &s, p->subject->rows, user ? j->user : derived_bound(j, p));
     }
     if (!ints) decide(out);

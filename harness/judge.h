@@ -1,11 +1,12 @@
 /* judge.h: bounds of whole-model comparisons, each with its origin, and the verdict on one tap.
  *
  *   user       --bound B: the tap's relative RMS <= B, each row's <= 4 B
- *   measured   twice the error of the reference's own run in the subject's profile, against the same truth:
- *              rows of 64 columns or more each on their own; narrower ones pooled over rows, and each row below the
- *              pooled bound times the chi quantile of its width at 1e-9 a run. Floor: one ulp of the subject's type
- *   derived    random walk of roundings: sqrt( (4 u)^2 n + (8 u32)^2 n K/64 ), u the unit roundoff of the coarser
- *              of the two types, n the ops up to this tap, K the longest sum (widest tap); each row 4 times that
+ *   measured   twice the error of the reference's own run in the subject's profile, against the
+ * same truth: rows of 64 columns or more each on their own; narrower ones pooled over rows, and
+ * each row below the pooled bound times the chi quantile of its width at 1e-9 a run. Floor: one ulp
+ * of the subject's type derived    random walk of roundings: sqrt( (4 u)^2 n + (8 u32)^2 n K/64 ),
+ * u the unit roundoff of the coarser of the two types, n the ops up to this tap, K the longest sum
+ * (widest tap); each row 4 times that
  *
  * All are judged as if (!(x <= bound)) fail. Test: tests/test_judge.c */
 #ifndef ASSAY_HARNESS_JUDGE_H
@@ -22,11 +23,11 @@ enum bound_kind { BOUND_USER, BOUND_MEASURED, BOUND_DERIVED, BOUND_EXACT };
 struct judge {
     enum bound_kind kind;
     double user;
-    int64_t layers;              /* of the deepest tap, plus one */
-    int64_t widest;              /* columns of the widest tap: stands for the longest sum */
+    int64_t layers; /* of the deepest tap, plus one */
+    int64_t widest; /* columns of the widest tap: stands for the longest sum */
     const struct alignment *rows;
-    const struct dump *profile;  /* BOUND_MEASURED: the reference's run in the subject's profile */
-    const int64_t *profile_row;  /* subject row -> profile row */
+    const struct dump *profile; /* BOUND_MEASURED: the reference's run in the subject's profile */
+    const int64_t *profile_row; /* subject row -> profile row */
     const char *profile_name;
 };
 
@@ -35,22 +36,23 @@ enum tap_verdict { TAP_PASS, TAP_FAIL, TAP_UNCHECKED };
 struct tap_judgement {
     enum tap_verdict verdict;
     struct measure measure;
-    double bound;                /* on rel_rms */
-    double row_bound;            /* on the row that fails, or the one nearest to failing */
+    double bound;     /* on rel_rms */
+    double row_bound; /* on the row that fails, or the one nearest to failing */
     double row_rel;
-    int64_t row;                 /* that row; -1: none */
+    int64_t row; /* that row; -1: none */
     int64_t rows_failed, first_row_failed;
-    char from[128];              /* where the bound comes from */
-    char why[160];               /* of a failure; of an unchecked tap */
+    char from[128]; /* where the bound comes from */
+    char why[160];  /* of a failure; of an unchecked tap */
 };
 
 /* Compares one pair and decides. Memory is the only thing that can fail. */
-enum err_code judge_pair(const struct judge *j, const struct pair *p, struct tap_judgement *out, struct err *err)
-    ERR_USED;
+enum err_code judge_pair(const struct judge *j, const struct pair *p, struct tap_judgement *out,
+                         struct err *err) ERR_USED;
 
 /* Ops up to this tap in execution order, itself included, in a model of `layers` layers. */
 int64_t judge_depth(enum tap_kind kind, int64_t layer, int64_t layers);
-/* sqrt(chi2 quantile of `width` degrees at probability 1 - p, over width), Wilson and Hilferty's approximation. */
+/* sqrt(chi2 quantile of `width` degrees at probability 1 - p, over width), Wilson and Hilferty's
+ * approximation. */
 double judge_chi(int64_t width, double p);
 
 #endif

@@ -104,8 +104,7 @@ static enum err_code judge_ids(const struct op_case *c, const struct lane *truth
         const int32_t *theirs = (const int32_t *)truth->data.output[1].data + t * op->top_k;
         double allowed = 2 * (truth->bound[1].key[t] + subject->bound[1].key[t]);
         int64_t j = 0;
-        while (j < op->top_k && mine[j] == theirs[j])
-            j++;
+        while (j < op->top_k && mine[j] == theirs[j]) j++;
         if (j == op->top_k) continue;
         bool fits = ids_valid(mine, op->top_k, op->E);
         if (!fits)
@@ -261,8 +260,7 @@ enum err_code op_run_case(const struct op_case *c, const struct op_subject *subj
     for (int i = 0; rc == ERR_OK && i < n && out->verdict == OP_OK; i++)
         rc = run_lane(c, &subject[i], &lane[i], out, err);
     if (rc == ERR_OK && out->verdict == OP_OK) rc = judge(c, subject, n, lane, out, &arena, err);
-    for (int i = 0; i < n; i++)
-        arena_release(&lane[i].arena, NULL);
+    for (int i = 0; i < n; i++) arena_release(&lane[i].arena, NULL);
     arena_release(&arena, NULL);
     return rc;
 }

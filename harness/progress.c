@@ -35,14 +35,16 @@ void progress_show(void *ctx, const char *stage, int64_t done, int64_t total)
     state.shown = t;
     double rate = (double)done / elapsed, left = rate > 0 ? (double)(total - done) / rate : 0;
     if (!terminal) {
-        fprintf(stderr, "assay: %s %lld of %lld, %.3g a second, %.0f s left\n", stage, (long long)done, (long long)total, rate, left);
+        fprintf(stderr, "assay: %s %lld of %lld, %.3g a second, %.0f s left\n", stage,
+                (long long)done, (long long)total, rate, left);
         return;
     }
     char bar[WIDTH + 1];
     int full = (int)(WIDTH * done / total);
     for (int i = 0; i < WIDTH; i++) bar[i] = i < full ? '#' : '.';
     bar[WIDTH] = '\0';
-    fprintf(stderr, "\r%s [%s] %lld/%lld, %.3g a second, %.0f s left \x1b[K", stage, bar, (long long)done, (long long)total, rate, left);
+    fprintf(stderr, "\r%s [%s] %lld/%lld, %.3g a second, %.0f s left \x1b[K", stage, bar,
+            (long long)done, (long long)total, rate, left);
     state.bar = true;
 }
 

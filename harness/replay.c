@@ -6,14 +6,16 @@
 #include <unistd.h>
 
 static enum err_code run_to(const char *path, const struct loaded *l, const struct tokens *t,
-                            const struct session_options *o, struct forced *forced, enum dtype reals, struct err *err)
+                            const struct session_options *o, struct forced *forced,
+                            enum dtype reals, struct err *err)
 {
     struct tap *taps = NULL;
     int64_t count = 0;
     struct dump_out out = {.file = FILE_OUT_INIT};
     struct session s = {0};
     if (tap_list(l->model.config, 0, l->model.config->layers, &taps, &count, err) == ERR_OK &&
-        dump_create(&out, path, taps, count, t->count, 0, t->count, reals, NULL, 0, err) == ERR_OK &&
+        dump_create(&out, path, taps, count, t->count, 0, t->count, reals, NULL, 0, err) ==
+            ERR_OK &&
         session_open(&s, l, o, t->sequences, t->length, err) == ERR_OK &&
         session_forward(&s, t, &out.sink, forced, NULL, err) == ERR_OK)
         (void)!dump_commit(&out, err);
@@ -23,16 +25,20 @@ static enum err_code run_to(const char *path, const struct loaded *l, const stru
     return err->code;
 }
 
-enum err_code replay_run(const struct loaded *l, const struct tokens *t, const struct session_options *o,
-                         struct forced *forced, enum dtype reals, struct dump *out, struct err *err)
+enum err_code replay_run(const struct loaded *l, const struct tokens *t,
+                         const struct session_options *o, struct forced *forced, enum dtype reals,
+                         struct dump *out, struct err *err)
 {
     static int serial;
     char path[FILE_PATH];
     const char *folder = getenv("TMPDIR");
     *out = (struct dump){0};
-    int n = snprintf(path, sizeof path, "%s/assay-%ld-%d.safetensors", folder && folder[0] ? folder : "/tmp", (long)getpid(), serial++);
-    if (n < 0 || n >= FILE_PATH) return err_set(err, ERR_INPUT, "temporary dump|TMPDIR|%d bytes|a shorter path", n);
-    if (run_to(path, l, t, o, forced, reals, err) != ERR_OK) return err_note(err, "reference run, profile %s", o->profile.name);
+    int n = snprintf(path, sizeof path, "%s/assay-%ld-%d.safetensors",
+                     folder && folder[0] ? folder : "/tmp", (long)getpid(), serial++);
+    if (n < 0 || n >= FILE_PATH)
+        return err_set(err, ERR_INPUT, "temporary dump|TMPDIR|%d bytes|a shorter path", n);
+    if (run_to(path, l, t, o, forced, reals, err) != ERR_OK)
+        return err_note(err, "reference run, profile %s", o->profile.name);
     (void)!dump_open(out, path, err);
     unlink(path); /* the mapping keeps it alive */
     return err->code;

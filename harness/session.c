@@ -53,7 +53,10 @@ static int usable_threads(void)
 struct session_options session_defaults(void)
 {
     struct err err = ERR_INIT;
-    struct session_options o = {.precision = PRECISION_F32, .linear = LINEAR_OWN, .threads = usable_threads(), .block = 64,
+    struct session_options o = {.precision = PRECISION_F32,
+                                .linear = LINEAR_OWN,
+                                .threads = usable_threads(),
+                                .block = 64,
                                 .layer_end = -1};
     CHECK(profile_find("math", &o.profile, &err) == ERR_OK);
     return o;
@@ -81,16 +84,24 @@ enum err_code session_options_read(const struct args *a, struct session_options 
     return ERR_OK;
 }
 
-enum err_code session_open(struct session *s, const struct loaded *l, const struct session_options *o,
-                           int64_t sequences, const int64_t *lengths_max, struct err *err)
+enum err_code session_open(struct session *s, const struct loaded *l,
+                           const struct session_options *o, int64_t sequences,
+                           const int64_t *lengths_max, struct err *err)
 {
     const struct config *c = l->model.config;
-    *s = (struct session){.loaded = l, .options = *o, .arena = ARENA_INIT, .base_bytes = memory_anonymous()};
+    *s = (struct session){
+        .loaded = l, .options = *o, .arena = ARENA_INIT, .base_bytes = memory_anonymous()};
     int64_t layers = o->layer_end >= 0 ? o->layer_end : c->layers;
-    s->run = (struct run){.arena = &s->arena, .profile = o->profile, .precision = o->precision, .linear = o->linear,
-                          .act = c->dtype, .threads = o->threads, .progress = progress_show};
+    s->run = (struct run){.arena = &s->arena,
+                          .profile = o->profile,
+                          .precision = o->precision,
+                          .linear = o->linear,
+                          .act = c->dtype,
+                          .threads = o->threads,
+                          .progress = progress_show};
     /* Blocks are dealt out shuffled: nothing may lean on neighbours in the pool. */
-    return cache_make(&s->cache, &s->arena, layers, sequences, lengths_max, o->block, c->kv_lora + c->rope, 1, err);
+    return cache_make(&s->cache, &s->arena, layers, sequences, lengths_max, o->block,
+                      c->kv_lora + c->rope, 1, err);
 }
 
 void session_close(struct session *s)
@@ -112,7 +123,8 @@ struct step_rows {
     int64_t *position, *token, *dump_row;
 };
 
-static enum err_code rows_make(struct step_rows *r, struct arena *arena, int64_t room, struct err *err)
+static enum err_code rows_make(struct step_rows *r, struct arena *arena, int64_t room,
+                               struct err *err)
 {
     r->sequence = arena_alloc(arena, room, sizeof *r->sequence, "rows of a step", err);
     r->position = arena_alloc(arena, room, sizeof *r->position, "rows of a step", err);
@@ -122,7 +134,8 @@ static enum err_code rows_make(struct step_rows *r, struct arena *arena, int64_t
     return err->code;
 }
 
-static void rows_add(struct step_rows *r, int64_t sequence, int64_t position, int64_t token, int64_t dump_row)
+static void rows_add(struct step_rows *r, int64_t sequence, int64_t position, int64_t token,
+                     int64_t dump_row)
 {
     int64_t i = r->rows.count++;
     r->sequence[i] = (int32_t)sequence;
@@ -131,55 +144,72 @@ static void rows_add(struct step_rows *r, int64_t sequence, int64_t position, in
     r->dump_row[i] = dump_row;
 }
 
-static enum err_code run_step(struct session *s, const struct step_rows *r, bool decode, struct tap_sink *sink,
-                              struct forced *forced, double *logits, struct err *err)
+static enum err_code run_step(struct session *s, const struct step_rows *r, bool decode,
+                              struct tap_sink *sink, struct forced *forced, double *logits,
+                              struct err *err)
 {
     const struct config *c = s->loaded->model.config;
-    const struct step step = {.model = &s->loaded->model, .cache = &s->cache, .rows = &r->rows,
-                              .layer_end = s->options.layer_end >= 0 ? s->options.layer_end : c->layers,
-                              .decode = decode, .sink = sink, .forced = forced ? forced_give : NULL,
-                              .forced_ctx = forced, .logits = logits};
+    const struct step step = {.model = &s->loaded->model,
+                              .cache = &s->cache,
+                              .rows = &r->rows,
+                              .layer_end =
+                                  s->options.layer_end >= 0 ? s->options.layer_end : c->layers,
+                              .decode = decode,
+                              .sink = sink,
+                              .forced = forced ? forced_give : NULL,
+                              .forced_ctx = forced,
+                              .logits = logits};
     return model_step_ref(&step, &s->run, err);
 }
 
-/* Takes the next rows of every sequence: up to `most` each, up to its prefill end (or its last token). */
-static void next_rows(const struct session *s, const struct tokens *t, int64_t most, bool decode, struct step_rows *r)
+/* Takes the next rows of every sequence: up to `most` each, up to its prefill end (or its last
+ * token). */
+static void next_rows(const struct session *s, const struct tokens *t, int64_t most, bool decode,
+                      struct step_rows *r)
 {
     int64_t begin = 0;
     r->rows.count = 0;
     for (int64_t q = 0; q < t->sequences; begin += t->length[q++]) {
-        int64_t last = s->options.decode_last < t->length[q] ? s->options.decode_last : t->length[q];
+        int64_t last =
+            s->options.decode_last < t->length[q] ? s->options.decode_last : t->length[q];
         int64_t end = decode ? t->length[q] : t->length[q] - last;
         int64_t at = s->cache.length[q];
-        for (int64_t n = 0; n < most && at + n < end; n++) rows_add(r, q, at + n, t->id[begin + at + n], begin + at + n);
+        for (int64_t n = 0; n < most && at + n < end; n++)
+            rows_add(r, q, at + n, t->id[begin + at + n], begin + at + n);
     }
 }
 
-static void keep_last(const struct session *s, const struct tokens *t, const struct step_rows *r, const double *logits,
-                      double *last)
+static void keep_last(const struct session *s, const struct tokens *t, const struct step_rows *r,
+                      const double *logits, double *last)
 {
     int64_t V = s->loaded->model.config->vocab;
     for (int64_t i = 0; i < r->rows.count; i++) {
         int64_t q = r->sequence[i];
-        if (r->position[i] == t->length[q] - 1) memcpy(last + q * V, logits + i * V, (size_t)V * sizeof *last);
+        if (r->position[i] == t->length[q] - 1)
+            memcpy(last + q * V, logits + i * V, (size_t)V * sizeof *last);
     }
 }
 
-enum err_code session_forward(struct session *s, const struct tokens *t, struct tap_sink *sink, struct forced *forced,
-                              double *last, struct err *err)
+enum err_code session_forward(struct session *s, const struct tokens *t, struct tap_sink *sink,
+                              struct forced *forced, double *last, struct err *err)
 {
     CHECK(t->sequences == s->cache.sequences);
     struct arena_block *mark = arena_mark(&s->arena);
     struct step_rows r;
-    if (tokens_check(t, s->loaded->model.config->vocab, err) != ERR_OK || rows_make(&r, &s->arena, t->count, err) != ERR_OK)
+    if (tokens_check(t, s->loaded->model.config->vocab, err) != ERR_OK ||
+        rows_make(&r, &s->arena, t->count, err) != ERR_OK)
         goto done;
     for (int decode = 0; decode < 2; decode++) {
         int64_t most = decode ? 1 : s->options.chunk ? s->options.chunk : t->count;
-        for (next_rows(s, t, most, decode, &r); r.rows.count > 0; next_rows(s, t, most, decode, &r)) {
+        for (next_rows(s, t, most, decode, &r); r.rows.count > 0;
+             next_rows(s, t, most, decode, &r)) {
             struct arena_block *step_mark = arena_mark(&s->arena);
             double *logits = NULL;
-            if (last) logits = arena_alloc(&s->arena, r.rows.count * s->loaded->model.config->vocab, sizeof *logits, "logits", err);
-            if (err->code != ERR_OK || run_step(s, &r, decode, sink, forced, logits, err) != ERR_OK) goto done;
+            if (last)
+                logits = arena_alloc(&s->arena, r.rows.count * s->loaded->model.config->vocab,
+                                     sizeof *logits, "logits", err);
+            if (err->code != ERR_OK || run_step(s, &r, decode, sink, forced, logits, err) != ERR_OK)
+                goto done;
             if (last) keep_last(s, t, &r, logits, last);
             arena_release(&s->arena, step_mark);
         }
@@ -189,7 +219,8 @@ done:
     return err->code;
 }
 
-enum err_code session_decode(struct session *s, const int64_t *token, double *logits, struct err *err)
+enum err_code session_decode(struct session *s, const int64_t *token, double *logits,
+                             struct err *err)
 {
     struct arena_block *mark = arena_mark(&s->arena);
     int64_t V = s->loaded->model.config->vocab;
@@ -200,7 +231,8 @@ enum err_code session_decode(struct session *s, const int64_t *token, double *lo
             if (token[q] >= 0) rows_add(&r, q, s->cache.length[q], token[q], q);
         }
         if (r.rows.count > 0 && run_step(s, &r, true, NULL, NULL, y, err) == ERR_OK) {
-            for (int64_t i = 0; i < r.rows.count; i++) memcpy(logits + r.sequence[i] * V, y + i * V, (size_t)V * sizeof *y);
+            for (int64_t i = 0; i < r.rows.count; i++)
+                memcpy(logits + r.sequence[i] * V, y + i * V, (size_t)V * sizeof *y);
         }
     }
     arena_release(&s->arena, mark);

@@ -35,29 +35,34 @@ struct session_options {
 /* Defaults: math, f32, own, as many threads as this process may use, blocks of 64. */
 struct session_options session_defaults(void);
 /* Reads --profile --precision --linear --threads --block-size --prefill-chunk --decode-last. */
-enum err_code session_options_read(const struct args *a, struct session_options *o, struct err *err) ERR_USED;
+enum err_code session_options_read(const struct args *a, struct session_options *o,
+                                   struct err *err) ERR_USED;
 /* The rows of these options for a verb's table. */
 #define SESSION_OPTION_ROWS                                                                        \
-    {"--profile", "NAME", "math, hf, hf4, vllm, sgl, or NAME+exact (default math)", false},             \
-    {"--precision", "f32|f64", "arithmetic of the reference (default f32)", false},                \
-    {"--linear", "own|blas", "order of summation: fixed, or OpenBLAS's (default own)", false},     \
-    {"--threads", "N", "threads; never changes a bit (default: all)", false},                      \
-    {"--block-size", "N", "tokens of a cache block (default 64)", false},                          \
-    {"--prefill-chunk", "N", "prefill in steps of N tokens a sequence", false},                    \
-    {"--decode-last", "N", "the last N tokens of each sequence one a step", false}
+    {"--profile", "NAME", "math, hf, hf4, vllm, sgl, or NAME+exact (default math)", false},        \
+        {"--precision", "f32|f64", "arithmetic of the reference (default f32)", false},            \
+        {"--linear", "own|blas", "order of summation: fixed, or OpenBLAS's (default own)", false}, \
+        {"--threads", "N", "threads; never changes a bit (default: all)", false},                  \
+        {"--block-size", "N", "tokens of a cache block (default 64)", false},                      \
+        {"--prefill-chunk", "N", "prefill in steps of N tokens a sequence", false},                \
+    {                                                                                              \
+        "--decode-last", "N", "the last N tokens of each sequence one a step", false               \
+    }
 
-/* Experts forced on the router, taken from a dump's layers.N.experts. Ids are sorted; rows or layers that the dump
- * lacks stay free. */
+/* Experts forced on the router, taken from a dump's layers.N.experts. Ids are sorted; rows or
+ * layers that the dump lacks stay free. */
 struct forced {
     int64_t layers, rows, top_k;
-    int32_t *ids; /* [layers][rows][top_k], -1: free */
+    int32_t *ids;  /* [layers][rows][top_k], -1: free */
     int64_t count; /* rows that are forced, over all layers */
 };
 
-enum err_code forced_make(struct forced *f, const struct config *c, int64_t batch_rows, struct err *err) ERR_USED;
-/* From a dump; batch_row[i] says which row of the batch dump row i is. Errors: another k, ids out of range or twice. */
-enum err_code forced_read(struct forced *f, const struct config *c, const struct dump *d, const int64_t *batch_row,
-                          int64_t batch_rows, struct err *err) ERR_USED;
+enum err_code forced_make(struct forced *f, const struct config *c, int64_t batch_rows,
+                          struct err *err) ERR_USED;
+/* From a dump; batch_row[i] says which row of the batch dump row i is. Errors: another k, ids out
+ * of range or twice. */
+enum err_code forced_read(struct forced *f, const struct config *c, const struct dump *d,
+                          const int64_t *batch_row, int64_t batch_rows, struct err *err) ERR_USED;
 void forced_free(struct forced *f);
 /* Fits struct step's `forced`. */
 bool forced_give(void *ctx, int64_t layer, const struct rows *rows, int32_t *ids);
@@ -72,16 +77,19 @@ struct session {
 };
 
 /* Cache room for lengths_max[s] tokens of each sequence. */
-enum err_code session_open(struct session *s, const struct loaded *l, const struct session_options *o,
-                           int64_t sequences, const int64_t *lengths_max, struct err *err) ERR_USED;
+enum err_code session_open(struct session *s, const struct loaded *l,
+                           const struct session_options *o, int64_t sequences,
+                           const int64_t *lengths_max, struct err *err) ERR_USED;
 void session_close(struct session *s);
 
-/* Runs the batch by the schedule of the options. Taps go to `sink`; `forced` may be NULL; `last` (NULL or
- * [sequences, V]) receives the logits of each sequence's last row. */
-enum err_code session_forward(struct session *s, const struct tokens *t, struct tap_sink *sink, struct forced *forced,
-                              double *last, struct err *err) ERR_USED;
-/* One more token of each sequence (token[s]; -1: the sequence has ended) as a decode step; logits [sequences, V]. */
-enum err_code session_decode(struct session *s, const int64_t *token, double *logits, struct err *err) ERR_USED;
+/* Runs the batch by the schedule of the options. Taps go to `sink`; `forced` may be NULL; `last`
+ * (NULL or [sequences, V]) receives the logits of each sequence's last row. */
+enum err_code session_forward(struct session *s, const struct tokens *t, struct tap_sink *sink,
+                              struct forced *forced, double *last, struct err *err) ERR_USED;
+/* One more token of each sequence (token[s]; -1: the sequence has ended) as a decode step; logits
+ * [sequences, V]. */
+enum err_code session_decode(struct session *s, const int64_t *token, double *logits,
+                             struct err *err) ERR_USED;
 
 /* Most anonymous and shared memory that the process held during the session, in bytes. */
 int64_t session_peak_bytes(const struct session *s);

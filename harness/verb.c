@@ -15,9 +15,11 @@ static const struct verb *const verbs[] = {
 
 static void print_usage(FILE *f)
 {
-    fprintf(f, "assay %s: does a fast inference path compute what the model says?\n\n", ASSAY_VERSION);
+    fprintf(f, "assay %s: does a fast inference path compute what the model says?\n\n",
+            ASSAY_VERSION);
     for (int i = 0; verbs[i]; i++) fprintf(f, "  assay %-9s %s\n", verbs[i]->name, verbs[i]->about);
-    fprintf(f, "\n`assay VERB --help` lists a verb's options. Exit status: 0 holds, 1 a difference, 2 unusable input,\n"
+    fprintf(f, "\n`assay VERB --help` lists a verb's options. Exit status: 0 holds, 1 a "
+               "difference, 2 unusable input,\n"
                "3 environment, 4 a fault's outcome was not the expected one.\n");
 }
 
@@ -26,7 +28,8 @@ static void print_help(const struct verb *v)
     printf("assay %s %s\n\n%s\n\n", v->name, v->usage, v->about);
     for (const struct option_row *o = v->options; o && o->name; o++) {
         char left[64];
-        snprintf(left, sizeof left, "%s%s%s", o->name, o->metavar ? " " : "", o->metavar ? o->metavar : "");
+        snprintf(left, sizeof left, "%s%s%s", o->name, o->metavar ? " " : "",
+                 o->metavar ? o->metavar : "");
         printf("  %-26s %s\n", left, o->help);
     }
     printf("  %-26s %s\n", "--json", "one JSON object on stdout, nothing else there");
@@ -40,9 +43,10 @@ static const char *verdict_of(enum err_code rc)
 static json_t *error_object(const struct err *err)
 {
     json_t *chain = json_array();
-    for (int i = 0; i < err->notes; i++) json_array_append_new(chain, json_stringn_nocheck(err->note[i], strlen(err->note[i])));
-    return json_pack("{s:s, s:s, s:s, s:s, s:o}", "what", err->what, "where", err->where, "found", err->found, "wanted",
-                     err->wanted, "chain", chain);
+    for (int i = 0; i < err->notes; i++)
+        json_array_append_new(chain, json_stringn_nocheck(err->note[i], strlen(err->note[i])));
+    return json_pack("{s:s, s:s, s:s, s:s, s:o}", "what", err->what, "where", err->where, "found",
+                     err->found, "wanted", err->wanted, "chain", chain);
 }
 
 /* One JSON object on stdout. A result that cannot be written is not a result. */
@@ -56,13 +60,17 @@ static int print_json(json_t *result, enum err_code rc, const char *verb, const 
     if (rc != ERR_OK && rc != ERR_DIFF) json_object_set_new(result, "error", error_object(err));
     char *text = json_dumps(result, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17));
     if (!text) {
-        fprintf(stderr, "assay: error: write result: JSON: no memory, or a text that is no UTF-8\n");
+        fprintf(stderr,
+                "assay: error: write result: JSON: no memory, or a text that is no UTF-8\n");
         return err_exit(ERR_MEMORY);
     }
     bool written = puts(text) >= 0 && fflush(stdout) == 0;
     free(text);
     if (written) return status;
-    fprintf(stderr, "assay: error: write result: standard output: found an error while writing, wanted %s\n", "room");
+    fprintf(
+        stderr,
+        "assay: error: write result: standard output: found an error while writing, wanted %s\n",
+        "room");
     return err_exit(ERR_IO);
 }
 
@@ -76,7 +84,10 @@ static void print_error(const struct err *err)
 static int flush_text(int status)
 {
     if (fflush(stdout) == 0) return status;
-    fprintf(stderr, "assay: error: write result: standard output: found an error while writing, wanted %s\n", "room");
+    fprintf(
+        stderr,
+        "assay: error: write result: standard output: found an error while writing, wanted %s\n",
+        "room");
     return status ? status : err_exit(ERR_IO);
 }
 
@@ -115,8 +126,9 @@ static void handle(int number)
     if (sigaction(number, NULL, &old) == 0 && old.sa_handler != SIG_IGN) signal(number, on_signal);
 }
 
-/* A closed standard stream would give its number to the next file opened, and a message would land in a dump. Stands
- * in for it: what may not be written to, so that a result that nobody can read is still an error. */
+/* A closed standard stream would give its number to the next file opened, and a message would land
+ * in a dump. Stands in for it: what may not be written to, so that a result that nobody can read is
+ * still an error. */
 static void fill_standard_streams(void)
 {
     for (int fd = 0; fd < 3; fd++) {

@@ -1,4 +1,5 @@
-/* verb.h: what a verb is, and how it gets its arguments and gives its result. One file per verb: verb_NAME.c. */
+/* verb.h: what a verb is, and how it gets its arguments and gives its result. One file per verb:
+ * verb_NAME.c. */
 #ifndef ASSAY_HARNESS_VERB_H
 #define ASSAY_HARNESS_VERB_H
 
@@ -18,22 +19,23 @@ struct option_row {
 
 struct args {
     const struct verb *verb;
-    bool json;              /* --json: one object on stdout, nothing else there */
-    const char *word[16];   /* positional arguments */
+    bool json;            /* --json: one object on stdout, nothing else there */
+    const char *word[16]; /* positional arguments */
     int words;
     const struct option_row *given[64];
-    const char *value[64];  /* of given[i]; "" for a flag */
+    const char *value[64]; /* of given[i]; "" for a flag */
     int givens;
 };
 
 struct verb {
     const char *name;
-    const char *usage;      /* after the name: "MODEL --tokens T ..." */
-    const char *about;      /* one sentence */
+    const char *usage; /* after the name: "MODEL --tokens T ..." */
+    const char *about; /* one sentence */
     int words_min, words_max;
-    const struct option_row *options; /* ends with a NULL name; --help and --json are common to all */
-    /* Fills `result` with the verb's JSON fields; prints its text on stdout unless a->json. Returns ERR_OK (pass),
-     * ERR_DIFF (fail; err may stay without further text) or an error. */
+    const struct option_row
+        *options; /* ends with a NULL name; --help and --json are common to all */
+    /* Fills `result` with the verb's JSON fields; prints its text on stdout unless a->json. Returns
+     * ERR_OK (pass), ERR_DIFF (fail; err may stay without further text) or an error. */
     enum err_code (*run)(const struct args *a, json_t *result, struct err *err);
 };
 
@@ -45,22 +47,25 @@ const char *args_value(const struct args *a, const char *name);
 const char *args_value_at(const struct args *a, const char *name, int i);
 bool args_has(const struct args *a, const char *name);
 /* Whole number in [min, max], or the default when absent. */
-enum err_code args_int(const struct args *a, const char *name, int64_t min, int64_t max, int64_t dflt, int64_t *out,
-                       struct err *err) ERR_USED;
-enum err_code args_double(const struct args *a, const char *name, double min, double max, double dflt, double *out,
-                          struct err *err) ERR_USED;
+enum err_code args_int(const struct args *a, const char *name, int64_t min, int64_t max,
+                       int64_t dflt, int64_t *out, struct err *err) ERR_USED;
+enum err_code args_double(const struct args *a, const char *name, double min, double max,
+                          double dflt, double *out, struct err *err) ERR_USED;
 /* Index of the value in a NULL-terminated list, or the default when absent. */
-enum err_code args_choice(const struct args *a, const char *name, const char *const *choices, int dflt, int *out,
-                          struct err *err) ERR_USED;
+enum err_code args_choice(const struct args *a, const char *name, const char *const *choices,
+                          int dflt, int *out, struct err *err) ERR_USED;
 
 /* Parses what follows the verb. Unknown options, missing values, too many words: ERR_USAGE. */
-enum err_code args_parse(struct args *a, const struct verb *v, int argc, char **argv, struct err *err) ERR_USED;
+enum err_code args_parse(struct args *a, const struct verb *v, int argc, char **argv,
+                         struct err *err) ERR_USED;
 
-/* Runs the program: argv as main() gets it; returns the exit status. In the library, so that tests can call it. */
+/* Runs the program: argv as main() gets it; returns the exit status. In the library, so that tests
+ * can call it. */
 int assay_main(int argc, char **argv);
 
-/* Progress on stderr for anything over two seconds: a bar with rate and time left on a terminal, a plain line every
- * ten seconds otherwise. Fits run.progress; ctx unused. progress_end() wipes the bar. */
+/* Progress on stderr for anything over two seconds: a bar with rate and time left on a terminal, a
+ * plain line every ten seconds otherwise. Fits run.progress; ctx unused. progress_end() wipes the
+ * bar. */
 void progress_show(void *ctx, const char *stage, int64_t done, int64_t total);
 void progress_end(void);
 

@@ -23,25 +23,33 @@ static const struct option_row options[] = {
     {NULL, NULL, NULL, false},
 };
 
-static enum err_code read_request(const struct args *a, struct diff_request *r, const char **require, struct err *err)
+static enum err_code read_request(const struct args *a, struct diff_request *r,
+                                  const char **require, struct err *err)
 {
     int64_t threads;
-    *r = (struct diff_request){
-        .subject = a->word[0], .truth = a->words > 1 ? a->word[1] : NULL, .model = args_value(a, "--model"),
-        .tokens = args_value(a, "--tokens"), .profile = args_value(a, "--profile"),
-        .profile_run = args_value(a, "--profile-run"), .require = require};
+    *r = (struct diff_request){.subject = a->word[0],
+                               .truth = a->words > 1 ? a->word[1] : NULL,
+                               .model = args_value(a, "--model"),
+                               .tokens = args_value(a, "--tokens"),
+                               .profile = args_value(a, "--profile"),
+                               .profile_run = args_value(a, "--profile-run"),
+                               .require = require};
     if (args_double(a, "--bound", 0, INFINITY, NAN, &r->bound, err) != ERR_OK ||
         args_int(a, "--threads", 1, SESSION_THREADS_MAX, 0, &threads, err) != ERR_OK)
         return err->code;
     r->threads = (int)threads;
     for (int i = 0; i < REQUIRE_MAX; i++) require[i] = args_value_at(a, "--require", i);
-    if (!r->truth && !r->model) return err_set(err, ERR_USAGE, "arguments|diff|one dump|SUBJECT TRUTH, or --model MODEL");
+    if (!r->truth && !r->model)
+        return err_set(err, ERR_USAGE, "arguments|diff|one dump|SUBJECT TRUTH, or --model MODEL");
     if (r->profile && !r->model && !r->profile_run)
-        return err_set(err, ERR_USAGE, "arguments|diff|--profile alone|--model MODEL or --profile-run DUMP with it");
+        return err_set(
+            err, ERR_USAGE,
+            "arguments|diff|--profile alone|--model MODEL or --profile-run DUMP with it");
     return ERR_OK;
 }
 
-static enum err_code write_file(const char *folder, const char *name, const char *text, struct err *err)
+static enum err_code write_file(const char *folder, const char *name, const char *text,
+                                struct err *err)
 {
     char path[FILE_PATH];
     struct file_out f = FILE_OUT_INIT;
@@ -81,10 +89,12 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
     if (rc == ERR_OK || rc == ERR_DIFF) {
         const char *folder = args_value(a, "--out");
         json_object_set_new(result, "verdict", json_string(rc == ERR_OK ? "pass" : "fail"));
-        if (diff_json(&d, result, err) != ERR_OK || (folder && write_reports(result, folder, err) != ERR_OK)) {
+        if (diff_json(&d, result, err) != ERR_OK ||
+            (folder && write_reports(result, folder, err) != ERR_OK)) {
             rc = err->code;
         } else if (!a->json) {
-            report_diff_text(result, stdout, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"), TABLE_ROWS);
+            report_diff_text(result, stdout, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"),
+                             TABLE_ROWS);
             if (folder) printf("report: %s/diff.txt\n", folder);
         }
     }

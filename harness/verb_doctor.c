@@ -152,9 +152,11 @@ static void check_reference(struct checks *c)
     const struct blas *blas;
     struct err err = ERR_INIT;
     if (blas_open(&blas, &err) == ERR_OK)
-        add(c, OK, "openblas", "the cross-check of matrix products (--linear blas)", "%s, core %s", blas->config, blas->core);
+        add(c, OK, "openblas", "the cross-check of matrix products (--linear blas)", "%s, core %s",
+            blas->config, blas->core);
     else
-        add(c, WARN, "openblas", "install OpenBLAS for --linear blas; the default needs none", "%s", err.found);
+        add(c, WARN, "openblas", "install OpenBLAS for --linear blas; the default needs none", "%s",
+            err.found);
 }
 
 /* Bytes of a line of /proc/meminfo; -1: unknown. */

@@ -25,30 +25,37 @@ struct job {
     bool stop_eos;
 };
 
-/* A choice whose margin is below what float32 sums of this width can move is a near tie: model math 10. */
+/* A choice whose margin is below what float32 sums of this width can move is a near tie: model
+ * math 10. */
 static bool near_tie(const struct job *j, const double *row, double margin)
 {
     double largest = 0;
     const struct config *c = j->loaded.model.config;
-    for (int64_t i = 0; i < c->vocab; i++) largest = row[i] > largest ? row[i] : -row[i] > largest ? -row[i] : largest;
+    for (int64_t i = 0; i < c->vocab; i++)
+        largest = row[i] > largest ? row[i] : -row[i] > largest ? -row[i] : largest;
     double unit = j->options.profile.rounds[RP_LOGITS] ? dtype_unit(c->dtype) : dtype_unit(DT_F32);
     return margin <= 4 * unit * largest;
 }
 
-static enum err_code generate(struct job *j, json_t *tokens, json_t *margins, int64_t *ties, struct err *err)
+static enum err_code generate(struct job *j, json_t *tokens, json_t *margins, int64_t *ties,
+                              struct err *err)
 {
     const struct config *c = j->loaded.model.config;
-    if (session_forward(&j->session, &j->tokens, NULL, NULL, j->logits, err) != ERR_OK) return err->code;
+    if (session_forward(&j->session, &j->tokens, NULL, NULL, j->logits, err) != ERR_OK)
+        return err->code;
     for (int64_t n = 0; n < j->count; n++) {
         double margin;
         int64_t id = logits_argmax(j->logits, c->vocab, &margin);
-        if (id < 0) return err_set(err, ERR_DIFF, "generate|token %lld|logits with NaN|numbers", (long long)n);
+        if (id < 0)
+            return err_set(err, ERR_DIFF, "generate|token %lld|logits with NaN|numbers",
+                           (long long)n);
         *ties += near_tie(j, j->logits, margin);
         json_array_append_new(tokens, json_integer(id));
         json_array_append_new(margins, json_real(margin));
         if (j->stop_eos && id == c->eos) break;
         progress_show(NULL, "tokens", n, j->count);
-        if (n + 1 < j->count && session_decode(&j->session, &id, j->logits, err) != ERR_OK) return err->code;
+        if (n + 1 < j->count && session_decode(&j->session, &id, j->logits, err) != ERR_OK)
+            return err->code;
     }
     return ERR_OK;
 }
@@ -56,14 +63,18 @@ static enum err_code generate(struct job *j, json_t *tokens, json_t *margins, in
 static enum err_code prepare(struct job *j, const struct args *a, struct err *err)
 {
     int64_t prompt;
-    if (!args_value(a, "--tokens")) return err_set(err, ERR_USAGE, "arguments|generate|no --tokens|--tokens T");
+    if (!args_value(a, "--tokens"))
+        return err_set(err, ERR_USAGE, "arguments|generate|no --tokens|--tokens T");
     j->stop_eos = args_has(a, "--stop-eos");
-    if (session_options_read(a, &j->options, err) != ERR_OK || args_int(a, "-n", 1, INT32_MAX, 16, &j->count, err) != ERR_OK ||
+    if (session_options_read(a, &j->options, err) != ERR_OK ||
+        args_int(a, "-n", 1, INT32_MAX, 16, &j->count, err) != ERR_OK ||
         tokens_read(args_value(a, "--tokens"), &j->tokens, err) != ERR_OK)
         return err->code;
     if (j->tokens.sequences != 1)
-        return err_set(err, ERR_INPUT, "generate|--tokens|%lld sequences|one", (long long)j->tokens.sequences);
-    if (args_int(a, "--prompt", 1, j->tokens.count, j->tokens.count, &prompt, err) != ERR_OK) return err->code;
+        return err_set(err, ERR_INPUT, "generate|--tokens|%lld sequences|one",
+                       (long long)j->tokens.sequences);
+    if (args_int(a, "--prompt", 1, j->tokens.count, j->tokens.count, &prompt, err) != ERR_OK)
+        return err->code;
     j->tokens.count = j->tokens.length[0] = prompt;
     if (loaded_open(&j->loaded, a->word[0], err) != ERR_OK) return err->code;
     int64_t room = prompt + j->count;
@@ -81,12 +92,14 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
     if (prepare(&j, a, err) == ERR_OK) (void)!generate(&j, tokens, margins, &ties, err);
     if (!a->json && err->code == ERR_OK) {
         for (size_t i = 0; i < json_array_size(tokens); i++)
-            printf("%s%lld", i ? "," : "", (long long)json_integer_value(json_array_get(tokens, i)));
+            printf("%s%lld", i ? "," : "",
+                   (long long)json_integer_value(json_array_get(tokens, i)));
         printf("\n");
     }
     json_object_set_new(result, "tokens", tokens);
     json_object_set_new(result, "margins", margins);
-    json_object_set_new(result, "accepted", json_array()); /* drafts confirmed a round: none without a draft head */
+    json_object_set_new(result, "accepted",
+                        json_array()); /* drafts confirmed a round: none without a draft head */
     json_object_set_new(result, "mean_acceptance_length", json_null());
     json_object_set_new(result, "lossless", json_null());
     json_object_set_new(result, "near_ties", json_integer(ties));

@@ -1,4 +1,5 @@
-/* verb_synth.c: a synthetic checkpoint on disk, in the real layout: config.json and safetensors shards. */
+/* verb_synth.c: a synthetic checkpoint on disk, in the real layout: config.json and safetensors
+ * shards. */
 #include "core/check.h"
 #include "core/file.h"
 #include "core/model.h"
@@ -40,7 +41,10 @@ static enum err_code add_matrix(struct list *l, const struct matrix *m, struct e
 {
     if (add(l, &m->data, err) != ERR_OK || add(l, &m->scale, err) != ERR_OK) return err->code;
     if (m->format != MATRIX_PACKED) return ERR_OK;
-    struct tensor shape = {.dtype = DT_I32, .dims = 1, .shape = {2}, .rule = {.kind = SYNTH_SHAPE, .out = m->out, .in = m->in}};
+    struct tensor shape = {.dtype = DT_I32,
+                           .dims = 1,
+                           .shape = {2},
+                           .rule = {.kind = SYNTH_SHAPE, .out = m->out, .in = m->in}};
     size_t stem = strlen(m->data.name) - strlen("packed");
     CHECK(text_ends(m->data.name, "packed"));
     snprintf(shape.name, sizeof shape.name, "%.*sshape", (int)stem, m->data.name);
@@ -50,8 +54,10 @@ static enum err_code add_matrix(struct list *l, const struct matrix *m, struct e
 static enum err_code add_layer(struct list *l, const struct model *m, int64_t i, struct err *err)
 {
     const struct layer *y = &m->layers[i];
-    const struct tensor *const tensors[] = {&y->attn_norm, &y->mlp_norm, &y->q_norm, &y->kv_norm, &y->bias};
-    const struct matrix *const matrices[] = {&y->q_a, &y->q_b, &y->kv_a, &y->kv_b, &y->o, &y->gate, &y->up, &y->down, &y->router};
+    const struct tensor *const tensors[] = {&y->attn_norm, &y->mlp_norm, &y->q_norm, &y->kv_norm,
+                                            &y->bias};
+    const struct matrix *const matrices[] = {&y->q_a,  &y->q_b, &y->kv_a, &y->kv_b,  &y->o,
+                                             &y->gate, &y->up,  &y->down, &y->router};
     for (size_t k = 0; k < sizeof tensors / sizeof tensors[0]; k++) {
         if (add(l, tensors[k], err) != ERR_OK) return err->code;
     }
@@ -84,12 +90,14 @@ static enum err_code write_tensor(struct file_out *f, const struct tensor *t, st
     int64_t n = tensor_count(t), size = dtype_size(t->dtype);
     for (int64_t i = 0; i < n; i += CHUNK) {
         int64_t m = n - i < CHUNK ? n - i : CHUNK;
-        if (file_out_write(f, tensor_elements(t, i, m, buf), m * size, err) != ERR_OK) return err_note(err, "tensor %s", t->name);
+        if (file_out_write(f, tensor_elements(t, i, m, buf), m * size, err) != ERR_OK)
+            return err_note(err, "tensor %s", t->name);
     }
     return ERR_OK;
 }
 
-static enum err_code write_model(const struct list *l, const char *path, int64_t *bytes, struct err *err)
+static enum err_code write_model(const struct list *l, const char *path, int64_t *bytes,
+                                 struct err *err)
 {
     struct file_out f = FILE_OUT_INIT;
     const struct st_meta meta = {"format", "pt"};
@@ -103,7 +111,8 @@ static enum err_code write_model(const struct list *l, const char *path, int64_t
         memcpy(entries[i].shape, t->shape, sizeof t->shape);
     }
     if (st_plan(entries, l->count, &meta, 1, &header, &header_bytes, err) == ERR_OK &&
-        file_out_open(&f, path, err) == ERR_OK && file_out_write(&f, header, header_bytes, err) == ERR_OK) {
+        file_out_open(&f, path, err) == ERR_OK &&
+        file_out_write(&f, header, header_bytes, err) == ERR_OK) {
         for (int64_t i = 0; i < l->count && err->code == ERR_OK; i++) {
             progress_show(NULL, "tensors", i, l->count);
             (void)!write_tensor(&f, &l->tensor[i], err);
@@ -123,8 +132,8 @@ static enum err_code copy_config(const char *from, const char *folder, struct er
     struct file_map m;
     struct file_out f = FILE_OUT_INIT;
     if (file_map(from, &m, err) != ERR_OK) return err->code;
-    if (file_join(folder, "config.json", path, err) == ERR_OK && file_out_open(&f, path, err) == ERR_OK &&
-        file_out_write(&f, m.data, m.size, err) == ERR_OK)
+    if (file_join(folder, "config.json", path, err) == ERR_OK &&
+        file_out_open(&f, path, err) == ERR_OK && file_out_write(&f, m.data, m.size, err) == ERR_OK)
         (void)!file_out_commit(&f, err);
     file_out_abandon(&f);
     file_unmap(&m);
@@ -134,23 +143,33 @@ static enum err_code copy_config(const char *from, const char *folder, struct er
 static enum err_code run(const struct args *a, json_t *result, struct err *err)
 {
     char spec[FILE_PATH], path[FILE_PATH], text[32];
-    const char *seed = args_value(a, "--seed"), *gain = args_value(a, "--latent-gain"), *folder = args_value(a, "--out");
+    const char *seed = args_value(a, "--seed"), *gain = args_value(a, "--latent-gain"),
+               *folder = args_value(a, "--out");
     struct loaded l = {0};
     struct list list = {0};
     int64_t bytes = 0;
     uint64_t number;
-    if (!seed || !folder) return err_set(err, ERR_USAGE, "arguments|synth|no %s|--seed S --out DIR", seed ? "--out" : "--seed");
-    if (!text_u64(seed, &number)) return err_set(err, ERR_USAGE, "option|--seed|\"%s\"|a whole number of 0 or more", seed);
-    int n = snprintf(spec, sizeof spec, "synth:%s?seed=%s%s%s", a->word[0], seed, gain ? "&latent_gain=" : "", gain ? gain : "");
-    if (n < 0 || n >= FILE_PATH) return err_set(err, ERR_INPUT, "open config|%.64s...|%d bytes|a shorter path", a->word[0], n);
+    if (!seed || !folder)
+        return err_set(err, ERR_USAGE, "arguments|synth|no %s|--seed S --out DIR",
+                       seed ? "--out" : "--seed");
+    if (!text_u64(seed, &number))
+        return err_set(err, ERR_USAGE, "option|--seed|\"%s\"|a whole number of 0 or more", seed);
+    int n = snprintf(spec, sizeof spec, "synth:%s?seed=%s%s%s", a->word[0], seed,
+                     gain ? "&latent_gain=" : "", gain ? gain : "");
+    if (n < 0 || n >= FILE_PATH)
+        return err_set(err, ERR_INPUT, "open config|%.64s...|%d bytes|a shorter path", a->word[0],
+                       n);
     if (loaded_open(&l, spec, err) == ERR_OK && list_tensors(&list, &l.model, err) == ERR_OK &&
-        file_make_folder(folder, err) == ERR_OK && file_join(folder, "model.safetensors", path, err) == ERR_OK &&
-        write_model(&list, path, &bytes, err) == ERR_OK && copy_config(a->word[0], folder, err) == ERR_OK) {
+        file_make_folder(folder, err) == ERR_OK &&
+        file_join(folder, "model.safetensors", path, err) == ERR_OK &&
+        write_model(&list, path, &bytes, err) == ERR_OK &&
+        copy_config(a->word[0], folder, err) == ERR_OK) {
         json_object_set_new(result, "out", json_string(folder));
         json_object_set_new(result, "tensors", json_integer(list.count));
         json_object_set_new(result, "bytes", json_integer(bytes));
         if (!a->json)
-            printf("%lld tensors, %s -> %s\n", (long long)list.count, text_bytes((double)bytes, text, sizeof text), path);
+            printf("%lld tensors, %s -> %s\n", (long long)list.count,
+                   text_bytes((double)bytes, text, sizeof text), path);
     }
     free(list.tensor);
     loaded_close(&l);

@@ -12,7 +12,8 @@ enum err_code embed_ref(const struct embed *op, struct run *run, struct err *err
     void *row = arena_alloc(run->arena, op->H, sizeof(double), "embedding row", err);
     for (int64_t t = 0; row && t < op->T && err->code == ERR_OK; t++) {
         double *y = op->y + t * op->H;
-        dtype_to_f64(op->table->dtype, tensor_elements(op->table, op->id[t] * op->H, op->H, row), op->H, y);
+        dtype_to_f64(op->table->dtype, tensor_elements(op->table, op->id[t] * op->H, op->H, row),
+                     op->H, y);
         for (int64_t i = 0; i < op->H; i++) {
             if (!isfinite(y[i])) (void)!tensor_find_bad(op->table, op->id[t] * op->H, op->H, err);
         }

@@ -9,7 +9,8 @@ void fp8_rows(const struct matrix *m, int64_t row, int64_t n, void *scratch, flo
     for (int64_t r = 0; r < n; r++) {
         const uint8_t *code = tensor_elements(&m->data, (row + r) * m->in, m->in, scratch);
         int64_t blocks = m->scale.shape[1];
-        const void *scale = tensor_elements(&m->scale, (row + r) / m->block[0] * blocks, blocks, scale_buffer);
+        const void *scale =
+            tensor_elements(&m->scale, (row + r) / m->block[0] * blocks, blocks, scale_buffer);
         for (int64_t b = 0; b < blocks; b++) {
             float s;
             int64_t end = (b + 1) * m->block[1] < m->in ? (b + 1) * m->block[1] : m->in;

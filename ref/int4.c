@@ -1,4 +1,5 @@
-/* int4.c: packed codes to values, op int4. Contract: core/int4.h; twin gpu/int4.cu; test tests/test_int4.c. */
+/* int4.c: packed codes to values, op int4. Contract: core/int4.h; twin gpu/int4.cu; test
+ * tests/test_int4.c. */
 #include "core/int4.h"
 
 #include "core/check.h"
@@ -12,9 +13,9 @@
 struct packed_row {
     const uint32_t *words;
     const void *scale;
-    const char *zero;        /* row of zero words, or NULL */
+    const char *zero; /* row of zero words, or NULL */
     int64_t per_word, groups;
-    int64_t zero_shift;      /* bit of this row in a zero word */
+    int64_t zero_shift; /* bit of this row in a zero word */
 };
 
 static int64_t words_of(const struct matrix *m)
@@ -30,7 +31,8 @@ static int64_t groups_of(const struct matrix *m)
 int64_t int4_scratch(const struct matrix *m, int64_t n)
 {
     (void)n; /* rows pass one at a time */
-    return words_of(m) * 4 + groups_of(m) * 4 + (tensor_exists(&m->zero) ? groups_of(m) * 4 : 0) + m->in * 4 + 64;
+    return words_of(m) * 4 + groups_of(m) * 4 + (tensor_exists(&m->zero) ? groups_of(m) * 4 : 0) +
+           m->in * 4 + 64;
 }
 
 static struct packed_row open_row(const struct matrix *m, int64_t row, char *scratch)
@@ -39,7 +41,8 @@ static struct packed_row open_row(const struct matrix *m, int64_t row, char *scr
     char *scale_at = scratch + words_of(m) * 4, *zero_at = scale_at + p.groups * 4;
     p.words = tensor_elements(&m->data, row * words_of(m), words_of(m), scratch);
     p.scale = tensor_elements(&m->scale, row * p.groups, p.groups, scale_at);
-    if (tensor_exists(&m->zero)) p.zero = tensor_elements(&m->zero, row / p.per_word * p.groups, p.groups, zero_at);
+    if (tensor_exists(&m->zero))
+        p.zero = tensor_elements(&m->zero, row / p.per_word * p.groups, p.groups, zero_at);
     p.zero_shift = row % p.per_word * m->bits;
     return p;
 }
@@ -55,7 +58,8 @@ static int zero_point(const struct matrix *m, const struct packed_row *p, int64_
 static float scale_at(const struct matrix *m, const struct packed_row *p, int64_t group)
 {
     float s;
-    dtype_to_f32(m->scale.dtype, (const char *)p->scale + group * dtype_size(m->scale.dtype), 1, &s);
+    dtype_to_f32(m->scale.dtype, (const char *)p->scale + group * dtype_size(m->scale.dtype), 1,
+                 &s);
     return s;
 }
 
@@ -67,7 +71,8 @@ static int code_at(const struct matrix *m, const struct packed_row *p, int64_t c
 }
 
 /* Any width, group, scale type and group index. */
-static void general_row(const struct matrix *m, const struct packed_row *p, const int32_t *g_idx, float *out)
+static void general_row(const struct matrix *m, const struct packed_row *p, const int32_t *g_idx,
+                        float *out)
 {
     int64_t last = -1;
     float scale = 0;
@@ -79,11 +84,13 @@ static void general_row(const struct matrix *m, const struct packed_row *p, cons
             zero = zero_point(m, p, g);
             last = g;
         }
-        out[c] = (float)dtype_round(m->scale.dtype, (double)((float)(code_at(m, p, c) - zero) * scale));
+        out[c] =
+            (float)dtype_round(m->scale.dtype, (double)((float)(code_at(m, p, c) - zero) * scale));
     }
 }
 
-/* The checkpoint's own case: 4 bits, bf16 scales, whole words a group. `zeros`: room for one a group. */
+/* The checkpoint's own case: 4 bits, bf16 scales, whole words a group. `zeros`: room for one a
+ * group. */
 static void fast_row(const struct matrix *m, const struct packed_row *p, int *zeros, float *out)
 {
     for (int64_t g = 0; p->zero && g < p->groups; g++) zeros[g] = zero_point(m, p, g);
@@ -102,16 +109,20 @@ static const int32_t *group_index(const struct matrix *m, int32_t *buf)
     return buf;
 }
 
-void int4_rows(const struct matrix *m, int64_t row, int64_t n, void *scratch, float *out, int64_t ld, int8_t *q)
+void int4_rows(const struct matrix *m, int64_t row, int64_t n, void *scratch, float *out,
+               int64_t ld, int8_t *q)
 {
     int64_t group = m->group ? m->group : m->in;
     char *index_at = (char *)scratch + int4_scratch(m, n) - m->in * 4 - 64;
     const int32_t *g_idx = group_index(m, (int32_t *)(void *)index_at);
-    bool fast = m->bits == 4 && m->scale.dtype == DT_BF16 && group % 8 == 0 && m->in % group == 0 && !g_idx;
+    bool fast =
+        m->bits == 4 && m->scale.dtype == DT_BF16 && group % 8 == 0 && m->in % group == 0 && !g_idx;
     for (int64_t r = 0; r < n; r++) {
         struct packed_row p = open_row(m, row + r, scratch);
-        if (fast) fast_row(m, &p, (int *)(void *)index_at, out + r * ld);
-        else general_row(m, &p, g_idx, out + r * ld);
+        if (fast)
+            fast_row(m, &p, (int *)(void *)index_at, out + r * ld);
+        else
+            general_row(m, &p, g_idx, out + r * ld);
         for (int64_t c = 0; q && c < m->in; c++) q[r * m->in + c] = (int8_t)code_at(m, &p, c);
     }
 }

@@ -6,8 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Bytes of one vector register, and the register tile that fits: rows and outputs. Sixteen lanes of float32 are PARTS
- * vectors, of float64 twice that; the lanes and their order are the same whatever the width. */
+/* Bytes of one vector register, and the register tile that fits: rows and outputs. Sixteen lanes of
+ * float32 are PARTS vectors, of float64 twice that; the lanes and their order are the same whatever
+ * the width. */
 #ifndef KERNEL_VECTOR
 #define KERNEL_VECTOR 16
 #define KERNEL_ROWS 2
@@ -70,18 +71,22 @@ INLINE void fold4_f32(vec_f32 v[4][1], double *y)
     vec_f32 half[2];
     for (int i = 0; i < 2; i++) {
         vec_f32 a = v[2 * i][0], b = v[2 * i + 1][0];
-        half[i] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
-                  __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+        half[i] =
+            __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
+            __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30,
+                                    31);
     }
-    vec_f32 q =
-        __builtin_shufflevector(half[0], half[1], 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
-        __builtin_shufflevector(half[0], half[1], 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+    vec_f32 q = __builtin_shufflevector(half[0], half[1], 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19,
+                                        24, 25, 26, 27) +
+                __builtin_shufflevector(half[0], half[1], 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22,
+                                        23, 28, 29, 30, 31);
     q += __builtin_shufflevector(q, q, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
     q += __builtin_shufflevector(q, q, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
     for (int j = 0; j < 4; j++) y[j] = (double)q[4 * j];
 }
 #define FOLD_ROW(acc, n, y)                                                                        \
-    if ((n) == 4) fold4_f32(acc, y);                                                               \
+    if ((n) == 4)                                                                                  \
+        fold4_f32(acc, y);                                                                         \
     else                                                                                           \
         for (int j = 0; j < (n); j++) (y)[j] = fold_f32((acc)[j])
 #else
@@ -90,7 +95,8 @@ INLINE void fold4_f32(vec_f32 v[4][1], double *y)
 #endif
 
 /* One tile of m rows and n outputs; m and n are constants where it is inlined. */
-INLINE void tile_f32(int m, int n, int64_t K, const float *x, const float *w, double *y, int64_t ldy)
+INLINE void tile_f32(int m, int n, int64_t K, const float *x, const float *w, double *y,
+                     int64_t ldy)
 {
     vec_f32 acc[ROWS][OUTS][PARTS];
     memset(acc, 0, sizeof acc);
@@ -114,14 +120,16 @@ INLINE void tile_f32(int m, int n, int64_t K, const float *x, const float *w, do
 }
 
 /* m rows against n outputs in tiles of OUTS. */
-INLINE void strip_f32(int m, int64_t n, int64_t K, const float *x, const float *w, double *y, int64_t ldy)
+INLINE void strip_f32(int m, int64_t n, int64_t K, const float *x, const float *w, double *y,
+                      int64_t ldy)
 {
     int64_t o = 0;
     for (; o + OUTS <= n; o += OUTS) tile_f32(m, OUTS, K, x, w + o * K, y + o, ldy);
     for (; o < n; o++) tile_f32(m, 1, K, x, w + o * K, y + o, ldy);
 }
 
-static void product_f32(int64_t T, int64_t n, int64_t K, const float *x, const float *w, double *y, int64_t ldy)
+static void product_f32(int64_t T, int64_t n, int64_t K, const float *x, const float *w, double *y,
+                        int64_t ldy)
 {
     int64_t t = 0;
     for (; t + ROWS <= T; t += ROWS) strip_f32(ROWS, n, K, x + t * K, w, y + t * ldy, ldy);
@@ -138,7 +146,8 @@ INLINE vec_f64 widen(const float *w)
     return r;
 }
 
-INLINE void tile_f64(int m, int n, int64_t K, const double *x, const float *w, double *y, int64_t ldy)
+INLINE void tile_f64(int m, int n, int64_t K, const double *x, const float *w, double *y,
+                     int64_t ldy)
 {
     vec_f64 acc[ROWS64][OUTS][PARTS64];
     memset(acc, 0, sizeof acc);
@@ -150,7 +159,8 @@ INLINE void tile_f64(int m, int n, int64_t K, const double *x, const float *w, d
                 vec_f64 wv = widen(w + j * K + k + part * N64);
 #pragma GCC unroll 8
                 for (int i = 0; i < m; i++)
-                    acc[i][j][part] = fma_f64(*(const vec_f64 *)(x + i * K + k + part * N64), wv, acc[i][j][part]);
+                    acc[i][j][part] = fma_f64(*(const vec_f64 *)(x + i * K + k + part * N64), wv,
+                                              acc[i][j][part]);
             }
         }
     }
@@ -159,21 +169,24 @@ INLINE void tile_f64(int m, int n, int64_t K, const double *x, const float *w, d
     }
 }
 
-INLINE void strip_f64(int m, int64_t n, int64_t K, const double *x, const float *w, double *y, int64_t ldy)
+INLINE void strip_f64(int m, int64_t n, int64_t K, const double *x, const float *w, double *y,
+                      int64_t ldy)
 {
     int64_t o = 0;
     for (; o + OUTS <= n; o += OUTS) tile_f64(m, OUTS, K, x, w + o * K, y + o, ldy);
     for (; o < n; o++) tile_f64(m, 1, K, x, w + o * K, y + o, ldy);
 }
 
-static void product_f64(int64_t T, int64_t n, int64_t K, const double *x, const float *w, double *y, int64_t ldy)
+static void product_f64(int64_t T, int64_t n, int64_t K, const double *x, const float *w, double *y,
+                        int64_t ldy)
 {
     int64_t t = 0;
     for (; t + ROWS64 <= T; t += ROWS64) strip_f64(ROWS64, n, K, x + t * K, w, y + t * ldy, ldy);
     for (; t < T; t++) strip_f64(1, n, K, x + t * K, w, y + t * ldy, ldy);
 }
 
-static void mix(int64_t terms, int64_t width, const double *a, const double *m, int64_t ld, double *out)
+static void mix(int64_t terms, int64_t width, const double *a, const double *m, int64_t ld,
+                double *out)
 {
     enum { BLOCK = 4 * N64 };
     CHECK(width % 8 == 0);
@@ -184,7 +197,8 @@ static void mix(int64_t terms, int64_t width, const double *a, const double *m, 
         for (int64_t i = 0; i < terms; i++) {
             vec_f64 av = (vec_f64){0} + a[i];
 #pragma GCC unroll 4
-            for (int v = 0; v < 4; v++) acc[v] = fma_f64(av, *(const vec_f64 *)(m + i * ld + j + N64 * v), acc[v]);
+            for (int v = 0; v < 4; v++)
+                acc[v] = fma_f64(av, *(const vec_f64 *)(m + i * ld + j + N64 * v), acc[v]);
         }
         memcpy(out + j, acc, sizeof acc);
     }
@@ -196,8 +210,8 @@ static void mix(int64_t terms, int64_t width, const double *a, const double *m, 
     }
 }
 
-/* (code - offset) * scale of eight columns, rounded to bf16 by integer arithmetic: nearest, ties to even. A scale's low
- * half is zero, so that a NaN passes unharmed. */
+/* (code - offset) * scale of eight columns, rounded to bf16 by integer arithmetic: nearest, ties to
+ * even. A scale's low half is zero, so that a NaN passes unharmed. */
 INLINE void one_word(uint32_t word, float offset, float scale, float *y)
 {
     for (int c = 0; c < 8; c++) {
@@ -219,7 +233,8 @@ INLINE void two_words(const uint32_t *packed, float offset, float scale, float *
     uint32_t w[2];
     memcpy(w, packed, sizeof w);
     const vec_u32 shift = {0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28};
-    vec_u32 word = {w[0], w[0], w[0], w[0], w[0], w[0], w[0], w[0], w[1], w[1], w[1], w[1], w[1], w[1], w[1], w[1]};
+    vec_u32 word = {w[0], w[0], w[0], w[0], w[0], w[0], w[0], w[0],
+                    w[1], w[1], w[1], w[1], w[1], w[1], w[1], w[1]};
     vec_i32 code = (vec_i32)((word >> shift) & 15);
     vec_u32 u = (vec_u32)((__builtin_convertvector(code, vec_f32) - offset) * scale);
     *(vec_u32 *)y = (u + 0x7fff + ((u >> 16) & 1)) & 0xffff0000u;
@@ -234,8 +249,8 @@ INLINE void two_words(const uint32_t *packed, float offset, float scale, float *
 }
 #endif
 
-static void int4_bf16(int64_t groups, int64_t words, const uint32_t *packed, const uint16_t *scales, const int *zeros,
-                      float *y)
+static void int4_bf16(int64_t groups, int64_t words, const uint32_t *packed, const uint16_t *scales,
+                      const int *zeros, float *y)
 {
     for (int64_t g = 0; g < groups; g++, packed += words, y += 8 * words) {
         uint16_t half;

@@ -1,10 +1,11 @@
-/* mla_core.c: op mla.core, attention over the paged latent cache. Contract: core/mla.h; test tests/test_mla.c.
+/* mla_core.c: op mla.core, attention over the paged latent cache. Contract: core/mla.h; tests
+ * tests/test_mla.c, tests/test_mla_core.c.
  *
- * One work item is one head of one sequence. Its keys are laid out transposed, [columns][tokens], so that the sum of a
- * score runs over columns in order while neighbouring tokens share a vector:
- *   expanded   keys [P + R][S]: k_nope from W_kvb, then k_pe       values [S][V] from W_kvb
- *   absorbed   keys [L + R][S]: latent, then k_pe                  values [S][L]: the latents themselves
- * Both forms then do the same: scores, softmax, weighted sum. All sums are float64, over the row's own tokens. */
+ * One work item is one head of one sequence. Its keys are laid out transposed, [columns][tokens],
+ * so that the sum of a score runs over columns in order while neighbouring tokens share a vector:
+ *   expanded   keys [P + R][S]: k_nope from W_kvb, then k_pe     values [S][V] from W_kvb
+ *   absorbed   keys [L + R][S]: latent, then k_pe                values [S][L]: the latents
+ * Both forms then do the same: scores, softmax, weighted sum. */
 #include "core/mla.h"
 
 #include "core/check.h"
@@ -23,21 +24,21 @@ static int64_t pad32(int64_t n)
 /* Buffers of one worker. S: the longest context. */
 struct worker {
     struct panel *panel;
-    double *kv;      /* [S][P + V]: one head's expansion */
-    double *keys;    /* [K][Spad] */
-    double *values;  /* [S][Vpad] */
-    double *query;   /* [K] */
-    double *up;      /* absorbed: [P + V][Lpad] of this head's W_kvb */
-    double *score;   /* [Spad] */
-    double *mixed;   /* [Vpad] */
+    double *kv;     /* [S][P + V]: one head's expansion */
+    double *keys;   /* [K][Spad] */
+    double *values; /* [S][Vpad] */
+    double *query;  /* [K] */
+    double *up;     /* absorbed: [P + V][Lpad] of this head's W_kvb */
+    double *score;  /* [Spad] */
+    double *mixed;  /* [Vpad] */
 };
 
 /* One sequence of the step: its cached entries and its rows. */
 struct context {
     int64_t sequence, tokens;
-    int64_t first, count;  /* rows of the step */
-    double *entries;       /* [tokens][L + R], in token order */
-    void *latents;         /* the same latents packed for products; expanded */
+    int64_t first, count; /* rows of the step */
+    double *entries;      /* [tokens][L + R], in token order */
+    void *latents;        /* the same latents packed for products; expanded */
 };
 
 struct attention {
@@ -45,17 +46,19 @@ struct attention {
     struct run *run;
     struct context *contexts;
     int64_t context_count;
-    int64_t K, W;          /* columns of a key; width of a value */
+    int64_t K, W; /* columns of a key; width of a value */
     struct worker *workers;
 };
 
-static void load_expanded(const struct attention *a, const struct context *c, int64_t head, struct worker *w)
+static void load_expanded(const struct attention *a, const struct context *c, int64_t head,
+                          struct worker *w)
 {
     const struct mla_core *op = a->op;
     int64_t width = op->P + op->V, ld = pad32(c->tokens), ldv = pad32(op->V);
     for (int64_t r = 0; r < width; r += w->panel->rows) {
         int64_t n = width - r < w->panel->rows ? width - r : w->panel->rows;
-        matrix_product(a->run, op->kv_b, head * width + r, n, c->tokens, c->latents, w->panel, w->kv + r, width);
+        matrix_product(a->run, op->kv_b, head * width + r, n, c->tokens, c->latents, w->panel,
+                       w->kv + r, width);
     }
     run_round(a->run, RP_LINEAR, w->kv, c->tokens * width);
     for (int64_t s = 0; s < c->tokens; s++) {
@@ -66,10 +69,12 @@ static void load_expanded(const struct attention *a, const struct context *c, in
     }
 }
 
-static void load_absorbed(const struct attention *a, const struct context *c, int64_t head, struct worker *w)
+static void load_absorbed(const struct attention *a, const struct context *c, int64_t head,
+                          struct worker *w)
 {
     const struct mla_core *op = a->op;
-    int64_t width = op->P + op->V, ld = pad32(c->tokens), ldl = pad32(op->L), pad = matrix_pad(op->L);
+    int64_t width = op->P + op->V, ld = pad32(c->tokens), ldl = pad32(op->L),
+            pad = matrix_pad(op->L);
     for (int64_t r = 0; r < width; r += w->panel->rows) {
         int64_t n = width - r < w->panel->rows ? width - r : w->panel->rows;
         matrix_rows(op->kv_b, head * width + r, n, w->panel->scratch, w->panel->w, NULL);
@@ -85,7 +90,8 @@ static void load_absorbed(const struct attention *a, const struct context *c, in
     }
 }
 
-/* The query of one row as it meets the keys; returns nothing else than what q holds in the expanded form. */
+/* The query of one row as it meets the keys; returns nothing else than what q holds in the expanded
+ * form. */
 static void load_query(const struct attention *a, const double *q, struct worker *w)
 {
     const struct mla_core *op = a->op;
@@ -148,8 +154,10 @@ static void attend(void *ctx, int64_t item, int worker)
     struct worker *w = &a->workers[worker];
     const struct kernel *k = kernel_best();
     int64_t head = item % op->heads, qk = op->P + op->R, ld = pad32(c->tokens);
-    if (op->form == MLA_EXPANDED) load_expanded(a, c, head, w);
-    else load_absorbed(a, c, head, w);
+    if (op->form == MLA_EXPANDED)
+        load_expanded(a, c, head, w);
+    else
+        load_absorbed(a, c, head, w);
     for (int64_t i = c->first; i < c->first + c->count; i++) {
         int64_t n = op->rows->position[i] + 1; /* causal: tokens s <= t */
         load_query(a, op->q + (i * op->heads + head) * qk, w);
@@ -164,7 +172,8 @@ static void attend(void *ctx, int64_t item, int worker)
 static enum err_code find_contexts(struct attention *a, struct err *err)
 {
     const struct mla_core *op = a->op;
-    a->contexts = arena_alloc(a->run->arena, op->rows->count, sizeof *a->contexts, "attention contexts", err);
+    a->contexts =
+        arena_alloc(a->run->arena, op->rows->count, sizeof *a->contexts, "attention contexts", err);
     if (!a->contexts) return err->code;
     for (int64_t i = 0; i < op->rows->count; i++) {
         struct context *c = a->context_count ? &a->contexts[a->context_count - 1] : NULL;
@@ -184,14 +193,17 @@ static enum err_code gather_cache(struct attention *a, struct err *err)
     int64_t width = op->L + op->R;
     for (int64_t i = 0; i < a->context_count; i++) {
         struct context *c = &a->contexts[i];
-        c->entries = arena_alloc(a->run->arena, c->tokens * width, sizeof(double), "cached entries", err);
+        c->entries =
+            arena_alloc(a->run->arena, c->tokens * width, sizeof(double), "cached entries", err);
         if (!c->entries) return err->code;
         for (int64_t s = 0; s < c->tokens; s++)
             memcpy(c->entries + s * width, cache_read(op->cache, op->layer, c->sequence, s),
                    (size_t)width * sizeof(double));
         if (op->form == MLA_ABSORBED) continue;
-        double *latent = arena_alloc(a->run->arena, c->tokens * op->L, sizeof *latent, "latents", err);
-        c->latents = arena_alloc(a->run->arena, matrix_packed_bytes(a->run, c->tokens, op->L), 1, "packed latents", err);
+        double *latent =
+            arena_alloc(a->run->arena, c->tokens * op->L, sizeof *latent, "latents", err);
+        c->latents = arena_alloc(a->run->arena, matrix_packed_bytes(a->run, c->tokens, op->L), 1,
+                                 "packed latents", err);
         if (!latent || !c->latents) return err->code;
         for (int64_t s = 0; s < c->tokens; s++)
             memcpy(latent + s * op->L, c->entries + s * width, (size_t)op->L * sizeof(double));
@@ -206,7 +218,8 @@ static enum err_code make_workers(struct attention *a, int count, struct err *er
     struct arena *arena = a->run->arena;
     const struct matrix *kv_b = op->kv_b;
     int64_t S = 0, width = op->P + op->V;
-    for (int64_t i = 0; i < a->context_count; i++) S = a->contexts[i].tokens > S ? a->contexts[i].tokens : S;
+    for (int64_t i = 0; i < a->context_count; i++)
+        S = a->contexts[i].tokens > S ? a->contexts[i].tokens : S;
     bool absorbed = op->form == MLA_ABSORBED;
     struct panel *panels = matrix_panels(a->run, count, &kv_b, 1, err);
     a->workers = arena_alloc(arena, count, sizeof *a->workers, "attention workers", err);
@@ -214,11 +227,13 @@ static enum err_code make_workers(struct attention *a, int count, struct err *er
     for (int i = 0; i < count && err->code == ERR_OK; i++) {
         struct worker *w = &a->workers[i];
         *w = (struct worker){.panel = &panels[i]};
-        w->kv = arena_alloc(arena, absorbed ? 0 : S * width, sizeof(double), "expanded keys and values", err);
+        w->kv = arena_alloc(arena, absorbed ? 0 : S * width, sizeof(double),
+                            "expanded keys and values", err);
         w->keys = arena_alloc(arena, a->K * pad32(S), sizeof(double), "keys", err);
         w->values = arena_alloc(arena, S * pad32(a->W), sizeof(double), "values", err);
         w->query = arena_alloc(arena, pad32(a->K) + 32, sizeof(double), "query", err);
-        w->up = arena_alloc(arena, absorbed ? width * pad32(op->L) : 0, sizeof(double), "up-projection", err);
+        w->up = arena_alloc(arena, absorbed ? width * pad32(op->L) : 0, sizeof(double),
+                            "up-projection", err);
         w->score = arena_alloc(arena, pad32(S), sizeof(double), "scores", err);
         w->mixed = arena_alloc(arena, pad32(a->W), sizeof(double), "mixed value", err);
         /* Columns past the last token take part in whole vectors, and their results are dropped. */
@@ -232,7 +247,10 @@ enum err_code mla_core_ref(const struct mla_core *op, struct run *run, struct er
     if (mla_core_check(op, err) != ERR_OK || op->rows->count == 0) return err->code;
     struct arena_block *mark = arena_mark(run->arena);
     bool absorbed = op->form == MLA_ABSORBED;
-    struct attention a = {.op = op, .run = run, .K = (absorbed ? op->L : op->P) + op->R, .W = absorbed ? op->L : op->V};
+    struct attention a = {.op = op,
+                          .run = run,
+                          .K = (absorbed ? op->L : op->P) + op->R,
+                          .W = absorbed ? op->L : op->V};
     if (find_contexts(&a, err) == ERR_OK && gather_cache(&a, err) == ERR_OK &&
         make_workers(&a, run->threads, err) == ERR_OK) {
         run_parallel(run, a.context_count * op->heads, attend, &a);

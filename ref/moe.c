@@ -1,7 +1,7 @@
 /* moe.c: op moe, the routed experts. Contract: core/moe.h; test tests/test_moe.c.
  *
- * One expert at a time, in ascending id, on all its tokens: its weights are read once, a panel at a time, and the sum
- * of a token runs in a fixed order whatever tokens stand beside it. */
+ * One expert at a time, in ascending id, on all its tokens: its weights are read once, a panel at a
+ * time, and the sum of a token runs in a fixed order whatever tokens stand beside it. */
 #include "core/moe.h"
 
 #include "core/matrix.h"
@@ -12,13 +12,14 @@
 
 struct batch {
     int64_t n;
-    int64_t *token;  /* [T] rows that chose this expert */
-    double *weight;  /* [T] */
-    char *x;         /* their packed rows */
-    double *y;       /* [n, H] */
+    int64_t *token; /* [T] rows that chose this expert */
+    double *weight; /* [T] */
+    char *x;        /* their packed rows */
+    double *y;      /* [n, H] */
 };
 
-static void gather(const struct moe *op, int64_t e, const char *x, int64_t row_bytes, struct batch *b)
+static void gather(const struct moe *op, int64_t e, const char *x, int64_t row_bytes,
+                   struct batch *b)
 {
     b->n = 0;
     for (int64_t t = 0; t < op->T; t++) {
@@ -43,10 +44,12 @@ static void scatter(const struct moe *op, const struct run *run, struct batch *b
     }
 }
 
-static enum err_code run_expert(const struct moe *op, struct run *run, int64_t e, struct batch *b, struct err *err)
+static enum err_code run_expert(const struct moe *op, struct run *run, int64_t e, struct batch *b,
+                                struct err *err)
 {
     struct expert w;
-    if (op->expert(op->ctx, e, &w, err) != ERR_OK || matrix_want(&w.gate, "expert gate", op->I, op->H, err) != ERR_OK ||
+    if (op->expert(op->ctx, e, &w, err) != ERR_OK ||
+        matrix_want(&w.gate, "expert gate", op->I, op->H, err) != ERR_OK ||
         matrix_want(&w.up, "expert up", op->I, op->H, err) != ERR_OK ||
         matrix_want(&w.down, "expert down", op->H, op->I, err) != ERR_OK)
         return err_note(err, "expert %lld", (long long)e);
@@ -60,7 +63,8 @@ enum err_code moe_ref(const struct moe *op, struct run *run, struct err *err)
 {
     if (moe_check(op, err) != ERR_OK) return err->code;
     struct arena_block *mark = arena_mark(run->arena);
-    int64_t bytes = matrix_packed_bytes(run, op->T, op->H), row_bytes = matrix_packed_bytes(run, 1, op->H);
+    int64_t bytes = matrix_packed_bytes(run, op->T, op->H),
+            row_bytes = matrix_packed_bytes(run, 1, op->H);
     char *x = arena_alloc(run->arena, bytes, 1, "packed rows", err);
     struct batch b = {
         .token = arena_alloc(run->arena, op->T, sizeof(int64_t), "expert tokens", err),

@@ -4,8 +4,8 @@
 #include <math.h>
 
 /* cos and sin of row t, pair i: the angle is a product rounded to float32, as in every engine. */
-static void rotation(const struct run *run, const struct rope_table *table, int64_t t, int64_t i, double *cosine,
-                     double *sine)
+static void rotation(const struct run *run, const struct rope_table *table, int64_t t, int64_t i,
+                     double *cosine, double *sine)
 {
     float angle = (float)t * table->frequency[i];
     *cosine = cos((double)angle) * table->factor;

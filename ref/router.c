@@ -35,7 +35,8 @@ enum err_code router_ref(const struct router *op, struct run *run, struct err *e
 {
     if (router_check(op, err) != ERR_OK) return err->code;
     struct arena_block *mark = arena_mark(run->arena);
-    const struct linear gate = {.T = op->T, .x = op->x, .w = op->w, .y = op->logits, .point = RP_ROUTER_LOGITS};
+    const struct linear gate = {
+        .T = op->T, .x = op->x, .w = op->w, .y = op->logits, .point = RP_ROUTER_LOGITS};
     struct scratch s = {
         .scores = arena_alloc(run->arena, op->E, sizeof(double), "router scores", err),
         .keys = arena_alloc(run->arena, op->E, sizeof(double), "router keys", err),

@@ -36,13 +36,20 @@ THUNK(mlp)
 THUNK(logits)
 
 static const struct op_entry entries[] = {
-    {"embed", run_embed},       {"norm", run_norm},
-    {"rope", run_rope},         {"linear", run_linear},
-    {"mla.q", run_mla_q},       {"mla.kv", run_mla_kv},
-    {"mla.core", run_mla_core}, {"mla.output", run_mla_output},
-    {"router", run_router},     {"int4", run_int4},
-    {"moe", run_moe},           {"moe.shared", run_mlp},
-    {"mlp", run_mlp},           {"logits", run_logits},
+    {"embed", run_embed},
+    {"norm", run_norm},
+    {"rope", run_rope},
+    {"linear", run_linear},
+    {"mla.q", run_mla_q},
+    {"mla.kv", run_mla_kv},
+    {"mla.core", run_mla_core},
+    {"mla.output", run_mla_output},
+    {"router", run_router},
+    {"int4", run_int4},
+    {"moe", run_moe},
+    {"moe.shared", run_mlp},
+    {"mlp", run_mlp},
+    {"logits", run_logits},
     {NULL, NULL},
 };
 

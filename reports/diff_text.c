@@ -15,7 +15,8 @@ static long long int_at(const json_t *o, const char *key)
 }
 
 /* A number, or the text that stands for one that JSON cannot hold. */
-static const char *number_at(const json_t *o, const char *key, const char *format, char *buf, size_t size)
+static const char *number_at(const json_t *o, const char *key, const char *format, char *buf,
+                             size_t size)
 {
     const json_t *v = json_object_get(o, key);
     if (json_is_string(v)) return json_string_value(v);
@@ -36,14 +37,17 @@ static void print_first(const json_t *r, FILE *out)
     if (int_at(f, "row") >= 0) fprintf(out, ", row %lld", int_at(f, "row"));
     if (int_at(f, "col") >= 0) fprintf(out, ", column %lld", int_at(f, "col"));
     fprintf(out, ")\n");
-    json_array_foreach(json_object_get(r, "taps"), i, tap) {
+    json_array_foreach(json_object_get(r, "taps"), i, tap)
+    {
         const json_t *w = json_object_get(tap, "worst");
         char a[32], b[32];
         if (strcmp(text_at(tap, "name"), text_at(f, "tap")) != 0) continue;
         fprintf(out, "  %s\n  bound: %s\n", text_at(tap, "why"), text_at(tap, "bound_from"));
         if (json_is_object(w))
-            fprintf(out, "  worst element: row %lld, column %lld: subject %s, truth %s\n", int_at(w, "row"), int_at(w, "col"),
-                    number_at(w, "subject", "%.7g", a, sizeof a), number_at(w, "truth", "%.7g", b, sizeof b));
+            fprintf(out, "  worst element: row %lld, column %lld: subject %s, truth %s\n",
+                    int_at(w, "row"), int_at(w, "col"),
+                    number_at(w, "subject", "%.7g", a, sizeof a),
+                    number_at(w, "truth", "%.7g", b, sizeof b));
     }
 }
 
@@ -52,16 +56,19 @@ static void print_table(const json_t *r, FILE *out, int rows_max)
     const json_t *tap;
     size_t i;
     int shown = 0;
-    fprintf(out, "\n%-30s %-10s %10s %10s %10s %s\n", "tap", "op", "rel RMS", "bound", "max abs", "verdict");
-    json_array_foreach(json_object_get(r, "taps"), i, tap) {
+    fprintf(out, "\n%-30s %-10s %10s %10s %10s %s\n", "tap", "op", "rel RMS", "bound", "max abs",
+            "verdict");
+    json_array_foreach(json_object_get(r, "taps"), i, tap)
+    {
         char a[32], b[32], c[32];
         bool fails = strcmp(text_at(tap, "verdict"), "pass") != 0;
         if (rows_max > 0 && (!fails || shown >= rows_max)) continue;
         shown++;
-        fprintf(out, "%-30s %-10s %10s %10s %10s %s%s%s\n", text_at(tap, "name"), text_at(tap, "op"),
-                number_at(tap, "rel_rms", "%.3g", a, sizeof a), number_at(tap, "bound", "%.3g", b, sizeof b),
-                number_at(tap, "max_abs", "%.3g", c, sizeof c), text_at(tap, "verdict"), text_at(tap, "why")[0] ? ": " : "",
-                text_at(tap, "why"));
+        fprintf(out, "%-30s %-10s %10s %10s %10s %s%s%s\n", text_at(tap, "name"),
+                text_at(tap, "op"), number_at(tap, "rel_rms", "%.3g", a, sizeof a),
+                number_at(tap, "bound", "%.3g", b, sizeof b),
+                number_at(tap, "max_abs", "%.3g", c, sizeof c), text_at(tap, "verdict"),
+                text_at(tap, "why")[0] ? ": " : "", text_at(tap, "why"));
     }
     long long failed = int_at(r, "failed");
     if (rows_max > 0 && failed > shown) fprintf(out, "... and %lld more\n", failed - shown);
@@ -73,12 +80,16 @@ static void print_flips(const json_t *r, FILE *out)
     size_t i, certified = 0;
     json_array_foreach(list, i, flip) certified += json_is_true(json_object_get(flip, "certified"));
     if (json_array_size(list) == 0) return;
-    fprintf(out, "router: %zu rows chose other experts, %zu certified as near ties\n", json_array_size(list), certified);
-    json_array_foreach(list, i, flip) {
+    fprintf(out, "router: %zu rows chose other experts, %zu certified as near ties\n",
+            json_array_size(list), certified);
+    json_array_foreach(list, i, flip)
+    {
         char a[32], b[32];
         if (json_is_true(json_object_get(flip, "certified"))) continue;
-        fprintf(out, "  layer %lld, row %lld: gap %s, score errors allow %s\n", int_at(flip, "layer"), int_at(flip, "row"),
-                number_at(flip, "gap", "%.3g", a, sizeof a), number_at(flip, "allowed", "%.3g", b, sizeof b));
+        fprintf(out, "  layer %lld, row %lld: gap %s, score errors allow %s\n",
+                int_at(flip, "layer"), int_at(flip, "row"),
+                number_at(flip, "gap", "%.3g", a, sizeof a),
+                number_at(flip, "allowed", "%.3g", b, sizeof b));
         if (++certified > 8 + json_array_size(list)) break;
     }
 }
@@ -89,7 +100,8 @@ static void print_names(const json_t *r, const char *key, const char *what, FILE
     size_t i;
     if (json_array_size(list) == 0) return;
     fprintf(out, "%s (%zu):", what, json_array_size(list));
-    json_array_foreach(list, i, name) {
+    json_array_foreach(list, i, name)
+    {
         if (i == 6) {
             fprintf(out, " ...");
             break;
@@ -102,11 +114,16 @@ static void print_names(const json_t *r, const char *key, const char *what, FILE
 void report_diff_text(const json_t *r, FILE *out, bool colour, int rows_max)
 {
     bool pass = strcmp(text_at(r, "verdict"), "pass") == 0;
-    const char *paint = !colour ? "" : pass ? "\x1b[32m" : "\x1b[31m", *plain = colour ? "\x1b[0m" : "";
-    fprintf(out, "%s%s%s: %lld taps compared, %lld differ, %zu unchecked", paint, pass ? "PASS" : "FAIL", plain,
-            int_at(r, "compared"), int_at(r, "failed"), json_array_size(json_object_get(r, "unchecked")));
+    const char *paint = !colour ? ""
+                        : pass  ? "\x1b[32m"
+                                : "\x1b[31m",
+               *plain = colour ? "\x1b[0m" : "";
+    fprintf(out, "%s%s%s: %lld taps compared, %lld differ, %zu unchecked", paint,
+            pass ? "PASS" : "FAIL", plain, int_at(r, "compared"), int_at(r, "failed"),
+            json_array_size(json_object_get(r, "unchecked")));
     if (text_at(r, "profile")[0])
-        fprintf(out, "; profile %s%s%s", text_at(r, "profile"), text_at(r, "profile_how")[0] ? ", " : "", text_at(r, "profile_how"));
+        fprintf(out, "; profile %s%s%s", text_at(r, "profile"),
+                text_at(r, "profile_how")[0] ? ", " : "", text_at(r, "profile_how"));
     fprintf(out, "\n");
     if (int_at(r, "compared") == 0) fprintf(out, "nothing was compared: that is never a pass\n");
     print_first(r, out);

@@ -1,5 +1,5 @@
-/* text.h: recorded results as text for people: one screen, verdict first. Colours only on a terminal and without
- * NO_COLOR. Test: tests/test_report_text.c */
+/* text.h: recorded results as text for people: one screen, verdict first. Colours only on a
+ * terminal and without NO_COLOR. Test: tests/test_report_text.c */
 #ifndef ASSAY_REPORTS_TEXT_H
 #define ASSAY_REPORTS_TEXT_H
 
@@ -7,7 +7,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* The result of `diff` (fields of cli's table, with `verdict`). `rows_max`: lines of the tap table, 0: all. */
+/* The result of `diff` (fields of cli's table, with `verdict`). `rows_max`: lines of the tap table,
+ * 0: all. */
 void report_diff_text(const json_t *result, FILE *out, bool colour, int rows_max);
 
 #endif

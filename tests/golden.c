@@ -14,7 +14,8 @@ static void read_ids(const json_t *array, struct tokens *out)
     struct err err = ERR_INIT;
     char *text = json_dumps(array, JSON_COMPACT);
     assert_non_null(text);
-    assert_int_equal(tokens_parse_json(text, (int64_t)strlen(text), "golden.json", out, &err), ERR_OK);
+    assert_int_equal(tokens_parse_json(text, (int64_t)strlen(text), "golden.json", out, &err),
+                     ERR_OK);
     free(text);
 }
 
@@ -28,8 +29,8 @@ void golden_open(struct golden *g, const char *name)
     (void)!file_join(g->folder, "golden.json", path, &err);
     (void)!json_read(path, &j, &err);
     assert_ok(&err);
-    int n = snprintf(g->model, sizeof g->model, "synth:%s/config.json?seed=%lld&latent_gain=%.17g", g->folder,
-                     (long long)json_integer_value(json_object_get(j, "seed")),
+    int n = snprintf(g->model, sizeof g->model, "synth:%s/config.json?seed=%lld&latent_gain=%.17g",
+                     g->folder, (long long)json_integer_value(json_object_get(j, "seed")),
                      json_number_value(json_object_get(j, "latent_gain")));
     assert_true(n > 0 && n < FILE_PATH);
     read_ids(json_object_get(j, "tokens"), &g->tokens);
@@ -44,8 +45,8 @@ void golden_close(struct golden *g)
     tokens_free(&g->greedy);
 }
 
-void golden_run(const struct golden *g, const char *model, const struct session_options *o, struct forced *forced,
-                struct dump *out)
+void golden_run(const struct golden *g, const char *model, const struct session_options *o,
+                struct forced *forced, struct dump *out)
 {
     struct err err = ERR_INIT;
     struct loaded l;

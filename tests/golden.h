@@ -1,4 +1,5 @@
-/* golden.h: the cases whose goldens were made by transformers (fixtures/CASE), and how they are run. */
+/* golden.h: the cases whose goldens were made by transformers (fixtures/CASE), and how they are
+ * run. */
 #ifndef ASSAY_TESTS_GOLDEN_H
 #define ASSAY_TESTS_GOLDEN_H
 
@@ -9,7 +10,7 @@ struct golden {
     char folder[FILE_PATH];
     char model[FILE_PATH]; /* "synth:FOLDER/config.json?seed=N&latent_gain=G" */
     struct tokens tokens;
-    int64_t prompt;        /* leading tokens that the greedy continuation starts from */
+    int64_t prompt; /* leading tokens that the greedy continuation starts from */
     struct tokens greedy;
 };
 
@@ -17,10 +18,10 @@ struct golden {
 void golden_open(struct golden *g, const char *name);
 void golden_close(struct golden *g);
 
-/* Runs the reference over the case's tokens, every tap as float64. `model` NULL: the synthetic one. The caller closes
- * the dump. */
-void golden_run(const struct golden *g, const char *model, const struct session_options *o, struct forced *forced,
-                struct dump *out);
+/* Runs the reference over the case's tokens, every tap as float64. `model` NULL: the synthetic one.
+ * The caller closes the dump. */
+void golden_run(const struct golden *g, const char *model, const struct session_options *o,
+                struct forced *forced, struct dump *out);
 /* FOLDER/golden.safetensors or another file of the case. */
 void golden_dump(const struct golden *g, const char *file, struct dump *out);
 

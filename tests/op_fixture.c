@@ -104,8 +104,7 @@ struct tensor tensor_of(const char *name, enum dtype dtype, int dims, const int6
 {
     struct tensor t = {.dtype = dtype, .dims = dims, .data = data};
     snprintf(t.name, sizeof t.name, "%s", name);
-    for (int d = 0; d < dims; d++)
-        t.shape[d] = shape[d];
+    for (int d = 0; d < dims; d++) t.shape[d] = shape[d];
     return t;
 }
 
@@ -151,8 +150,7 @@ int32_t *case_i32(const struct fixture_case *c, const char *what)
 {
     const struct st_tensor *t = case_stored(c, what);
     int32_t *out = take(&c->fixture->arena, t->count, sizeof *out);
-    for (int64_t i = 0; i < t->count; i++)
-        out[i] = (int32_t)dtype_int_at(t->dtype, t->data, i);
+    for (int64_t i = 0; i < t->count; i++) out[i] = (int32_t)dtype_int_at(t->dtype, t->data, i);
     return out;
 }
 
@@ -160,8 +158,7 @@ int64_t *case_i64(const struct fixture_case *c, const char *what)
 {
     const struct st_tensor *t = case_stored(c, what);
     int64_t *out = take(&c->fixture->arena, t->count, sizeof *out);
-    for (int64_t i = 0; i < t->count; i++)
-        out[i] = dtype_int_at(t->dtype, t->data, i);
+    for (int64_t i = 0; i < t->count; i++) out[i] = dtype_int_at(t->dtype, t->data, i);
     return out;
 }
 
@@ -170,8 +167,7 @@ int64_t *case_i64(const struct fixture_case *c, const char *what)
 double *space(struct arena *a, int64_t n)
 {
     double *out = take(a, n, sizeof *out);
-    for (int64_t i = 0; i < n; i++)
-        out[i] = NAN;
+    for (int64_t i = 0; i < n; i++) out[i] = NAN;
     return out;
 }
 
@@ -179,8 +175,7 @@ double *random_f64(struct arena *a, uint64_t seed, const char *name, int64_t n, 
 {
     double *out = take(a, n, sizeof *out);
     uint64_t base = synth_base(seed, name);
-    for (int64_t i = 0; i < n; i++)
-        out[i] = (double)(float)(synth_u(base, i) * scale);
+    for (int64_t i = 0; i < n; i++) out[i] = (double)(float)(synth_u(base, i) * scale);
     return out;
 }
 

@@ -104,8 +104,7 @@ int signal_of(void (*body)(void *ctx), void *ctx, char **text)
         _exit(0);
     }
     int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        continue;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
     if (text) {
         rewind(log);
         *text = calloc(1, 4096);
@@ -150,8 +149,7 @@ unsigned char *st_bytes(const char *header, const void *data, size_t data_bytes,
     size_t n = strlen(header);
     unsigned char *out = malloc(8 + n + data_bytes);
     assert_non_null(out);
-    for (int i = 0; i < 8; i++)
-        out[i] = (unsigned char)((uint64_t)n >> (8 * i));
+    for (int i = 0; i < 8; i++) out[i] = (unsigned char)((uint64_t)n >> (8 * i));
     memcpy(out + 8, header, n);
     for (size_t i = 0; i < data_bytes; i++)
         out[8 + n + i] = data ? ((const unsigned char *)data)[i] : (unsigned char)i;

@@ -6,22 +6,24 @@
 #include <string.h>
 
 /* A dump of `rows` rows of one tap, with the metadata given (pairs of texts, NULL at the end). */
-static void open_dump(void **state, const char *name, int64_t rows, const char *const *meta, struct dump *out)
+static void open_dump(void **state, const char *name, int64_t rows, const char *const *meta,
+                      struct dump *out)
 {
     struct err err = ERR_INIT;
     struct st_meta m[4];
     int64_t n = 0;
     for (; meta && meta[2 * n]; n++) m[n] = (struct st_meta){meta[2 * n], meta[2 * n + 1]};
-    const struct st_part parts[] = {{.name = "embed", .dtype = DT_F32, .dims = 2, .shape = {rows, 2}},
-                                    {.name = "layers.1.routed", .dtype = DT_F32, .dims = 2, .shape = {rows, 2}}};
+    const struct st_part parts[] = {
+        {.name = "embed", .dtype = DT_F32, .dims = 2, .shape = {rows, 2}},
+        {.name = "layers.1.routed", .dtype = DT_F32, .dims = 2, .shape = {rows, 2}}};
     const char *path = folder_path(state, name);
     write_safetensors(path, parts, 2, m, n);
     (void)!dump_open(out, path, &err);
     assert_ok(&err);
 }
 
-static void check(void **state, int64_t rows_s, const char *const *meta_s, int64_t rows_t, const char *const *meta_t,
-                  const int64_t *want, const char *how)
+static void check(void **state, int64_t rows_s, const char *const *meta_s, int64_t rows_t,
+                  const char *const *meta_t, const int64_t *want, const char *how)
 {
     struct dump s, t;
     struct alignment a;
@@ -63,15 +65,18 @@ static void rows__match__the_last_ones_where_the_dump_says_so(void **state)
 
 static void rows__match__by_place_where_both_know_it(void **state)
 {
-    static const char *const few[] = {"assay.tokens", "[1, 2, 3, 4, 5]", "assay.rows", "[1, 4]", NULL};
-    static const char *const other[] = {"assay.tokens", "[1, 2, 3, 4, 5]", "assay.rows", "[0, 1, 2]", NULL};
+    static const char *const few[] = {"assay.tokens", "[1, 2, 3, 4, 5]", "assay.rows", "[1, 4]",
+                                      NULL};
+    static const char *const other[] = {"assay.tokens", "[1, 2, 3, 4, 5]", "assay.rows",
+                                        "[0, 1, 2]", NULL};
     static const int64_t want[] = {1, -1};
     check(state, 2, few, 3, other, want, "place");
 }
 
 static void dumps__are_refused__when_tokens_differ_or_no_row_matches(void **state)
 {
-    static const char *const a[] = {"tokens", "[1, 2, 3]", NULL}, *const b[] = {"tokens", "[1, 9, 3]", NULL};
+    static const char *const a[] = {"tokens", "[1, 2, 3]", NULL}, *const b[] = {"tokens",
+                                                                                "[1, 9, 3]", NULL};
     static const char *const first[] = {"assay.tokens", "[1, 2, 3]", "assay.rows", "[0]", NULL};
     static const char *const third[] = {"assay.tokens", "[1, 2, 3]", "assay.rows", "[2]", NULL};
     struct dump s, t;
@@ -97,11 +102,16 @@ static void dumps__are_refused__when_tokens_differ_or_no_row_matches(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(rows__match__by_count_without_metadata, folder_setup, folder_teardown),
-        cmocka_unit_test_setup_teardown(rows__match__leading_ones_of_a_longer_dump, folder_setup, folder_teardown),
-        cmocka_unit_test_setup_teardown(rows__match__the_last_ones_where_the_dump_says_so, folder_setup, folder_teardown),
-        cmocka_unit_test_setup_teardown(rows__match__by_place_where_both_know_it, folder_setup, folder_teardown),
-        cmocka_unit_test_setup_teardown(dumps__are_refused__when_tokens_differ_or_no_row_matches, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(rows__match__by_count_without_metadata, folder_setup,
+                                        folder_teardown),
+        cmocka_unit_test_setup_teardown(rows__match__leading_ones_of_a_longer_dump, folder_setup,
+                                        folder_teardown),
+        cmocka_unit_test_setup_teardown(rows__match__the_last_ones_where_the_dump_says_so,
+                                        folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(rows__match__by_place_where_both_know_it, folder_setup,
+                                        folder_teardown),
+        cmocka_unit_test_setup_teardown(dumps__are_refused__when_tokens_differ_or_no_row_matches,
+                                        folder_setup, folder_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

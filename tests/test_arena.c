@@ -21,8 +21,7 @@ static void alloc__gives_aligned_disjoint_bytes(void **state)
         memset(p[i], i, (size_t)i * 7);
     }
     for (int i = 0; i < 10; i++) {
-        for (int k = 0; k < i * 7; k++)
-            assert_int_equal(p[i][k], i);
+        for (int k = 0; k < i * 7; k++) assert_int_equal(p[i][k], i);
     }
     arena_release(&a, NULL);
     assert_int_equal(a.bytes, 0);
@@ -36,8 +35,7 @@ static void release__goes_back_to_the_mark_and_keeps_the_peak(void **state)
     struct err err = ERR_INIT;
     double *x = arena_alloc(&a, 8, sizeof *x, "x", &err);
     assert_non_null(x);
-    for (int i = 0; i < 8; i++)
-        x[i] = i;
+    for (int i = 0; i < 8; i++) x[i] = i;
     struct arena_block *mark = arena_mark(&a);
     size_t before = a.bytes;
     assert_int_equal(before, 64);
@@ -48,8 +46,7 @@ static void release__goes_back_to_the_mark_and_keeps_the_peak(void **state)
     arena_release(&a, mark);
     assert_int_equal(a.bytes, before);
     assert_int_equal(a.bytes_peak, peak);
-    for (int i = 0; i < 8; i++)
-        assert_int_equal((int)x[i], i);
+    for (int i = 0; i < 8; i++) assert_int_equal((int)x[i], i);
     arena_release(&a, mark); /* nothing above it: nothing to do */
     assert_int_equal(a.bytes, before);
     arena_release(&a, NULL);
@@ -97,8 +94,7 @@ static void alloc__starts_as_poison(void **state)
     struct arena a = ARENA_INIT;
     struct err err = ERR_INIT;
     double *x = arena_alloc(&a, 5, sizeof *x, "x", &err);
-    for (int i = 0; i < 5; i++)
-        assert_true(x[i] != x[i]);
+    for (int i = 0; i < 5; i++) assert_true(x[i] != x[i]);
     arena_release(&a, NULL);
 }
 

@@ -12,8 +12,10 @@ static const float truth[] = {1, 2, 3, 4, 5, 6};
 static void write_pair(void **state, const float *subject, char paths[2][FILE_PATH])
 {
     struct err err = ERR_INIT;
-    const struct assay_tap mine[] = {{"embed", DT_F32, 3, 2, truth}, {"layers.0.attn", DT_F32, 3, 2, subject}};
-    const struct assay_tap theirs[] = {{"embed", DT_F32, 3, 2, truth}, {"layers.0.attn", DT_F32, 3, 2, truth}};
+    const struct assay_tap mine[] = {{"embed", DT_F32, 3, 2, truth},
+                                     {"layers.0.attn", DT_F32, 3, 2, subject}};
+    const struct assay_tap theirs[] = {{"embed", DT_F32, 3, 2, truth},
+                                       {"layers.0.attn", DT_F32, 3, 2, truth}};
     snprintf(paths[0], FILE_PATH, "%s", folder_path(state, "a.safetensors"));
     snprintf(paths[1], FILE_PATH, "%s", folder_path(state, "b.safetensors"));
     (void)!assay_dump_write(paths[0], mine, 2, "[7, 8, 9]", "engine 1", &err);
@@ -78,7 +80,8 @@ static void dump__keeps_order_tokens_and_engine(void **state)
 
 static void dump__is_refused_and_not_written__when_a_tap_is_bad(void **state)
 {
-    const struct assay_tap twice[] = {{"embed", DT_F32, 3, 2, truth}, {"embed", DT_F32, 3, 2, truth}};
+    const struct assay_tap twice[] = {{"embed", DT_F32, 3, 2, truth},
+                                      {"embed", DT_F32, 3, 2, truth}};
     const struct assay_tap sizes[] = {{"embed", DT_F32, -1, 2, truth}};
     const struct assay_tap bytes[] = {{"\xff\xfe", DT_F32, 3, 2, truth}};
     const struct assay_tap *const bad[] = {twice, sizes, bytes};
@@ -97,11 +100,15 @@ static void dump__is_refused_and_not_written__when_a_tap_is_bad(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(compare__holds__for_equal_dumps, folder_setup, folder_teardown),
-        cmocka_unit_test_setup_teardown(compare__names_tap_row_and_column__of_a_difference, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(compare__holds__for_equal_dumps, folder_setup,
+                                        folder_teardown),
+        cmocka_unit_test_setup_teardown(compare__names_tap_row_and_column__of_a_difference,
+                                        folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(compare__is_red__for_nan, folder_setup, folder_teardown),
-        cmocka_unit_test_setup_teardown(dump__keeps_order_tokens_and_engine, folder_setup, folder_teardown),
-        cmocka_unit_test_setup_teardown(dump__is_refused_and_not_written__when_a_tap_is_bad, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(dump__keeps_order_tokens_and_engine, folder_setup,
+                                        folder_teardown),
+        cmocka_unit_test_setup_teardown(dump__is_refused_and_not_written__when_a_tap_is_bad,
+                                        folder_setup, folder_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,8 +35,7 @@ static void chain__is_gamma_when_short_and_a_root_when_long(void **state)
     assert_true(fabs(bound_chain(10, u) / (10 * u / (1 - 10 * u)) - 1) < 1e-12);
     assert_true(bound_chain(100, u) < 91 * u && bound_chain(100, u) > 89 * u);
     assert_true(bound_chain(1e6, u) < 9010 * u);
-    for (double n = 1; n < 1e7; n *= 2)
-        assert_true(bound_chain(2 * n, u) > bound_chain(n, u));
+    for (double n = 1; n < 1e7; n *= 2) assert_true(bound_chain(2 * n, u) > bound_chain(n, u));
     assert_true(isfinite(bound_chain(1e9, u)));
 }
 
@@ -79,8 +78,7 @@ static void linear__is_too_narrow_for_bf16(void **state)
     const double *bound =
         bound_of("linear T=4,in=512,out=64", "ref", PRECISION_F32, 0, &a, &d, all);
     /* y is about 1; rounding it to bf16 moves it by up to 2^-9. */
-    for (int i = 0; i < 4 * 64; i++)
-        assert_true(bound[i] > 0 && bound[i] < 0x1p-12);
+    for (int i = 0; i < 4 * 64; i++) assert_true(bound[i] > 0 && bound[i] < 0x1p-12);
     arena_release(&a, NULL);
 }
 
@@ -125,8 +123,7 @@ static void bound__grows_where_the_profile_rounds(void **state)
     struct bound all[CASE_OUTPUTS];
     const double *math = bound_of("norm T=2,H=64", "ref", PRECISION_F32, 0, &a, &d, all);
     const double *hf = bound_of("norm T=2,H=64,profile=hf", "ref", PRECISION_F32, 0, &b, &d, all);
-    for (int i = 0; i < 128; i++)
-        assert_true(hf[i] > 1000 * math[i]);
+    for (int i = 0; i < 128; i++) assert_true(hf[i] > 1000 * math[i]);
     arena_release(&a, NULL);
     arena_release(&b, NULL);
 }
@@ -152,8 +149,7 @@ static void rope__leaves_other_columns_exact(void **state)
     struct bound all[CASE_OUTPUTS];
     const double *bound =
         bound_of("rope T=2,heads=1,R=4,offset=3,stride=9", "ref", PRECISION_F32, 0, &a, &d, all);
-    for (int i = 0; i < 18; i++)
-        assert_int_equal(bound[i] > 0, i % 9 >= 3 && i % 9 < 7);
+    for (int i = 0; i < 18; i++) assert_int_equal(bound[i] > 0, i % 9 >= 3 && i % 9 < 7);
     arena_release(&a, NULL);
 }
 
@@ -170,14 +166,11 @@ static void router__bounds_weights_of_the_given_choice(void **state)
     if (case_parse(&c, "router T=2,E=4,k=2", &err) != ERR_OK ||
         case_make(&c, &a, &d, &err) != ERR_OK || case_run(&c, &a, &run, &err) != ERR_OK)
         assert_ok(&err);
-    for (int i = 0; i < 4; i++)
-        ((int32_t *)d.output[1].data)[i] = i % 2 ? 3 : 1;
+    for (int i = 0; i < 4; i++) ((int32_t *)d.output[1].data)[i] = i % 2 ? 3 : 1;
     struct bound_model m = bound_model_of("ref", &run);
     assert_int_equal(bound_make(&c, &d, &d, &m, &a, all, &err), ERR_OK);
-    for (int i = 0; i < 4; i++)
-        assert_true(all[2].abs[i] > 0 && all[2].abs[i] < 1e-5);
-    for (int i = 0; i < 2; i++)
-        assert_true(all[1].key[i] > 0 && all[1].key[i] < 1e-5);
+    for (int i = 0; i < 4; i++) assert_true(all[2].abs[i] > 0 && all[2].abs[i] < 1e-5);
+    for (int i = 0; i < 2; i++) assert_true(all[1].key[i] > 0 && all[1].key[i] < 1e-5);
     assert_null(all[1].abs);
     arena_release(&a, NULL);
 }

@@ -36,8 +36,7 @@ static void make__deals_every_block_once__in_order_or_shuffled(void **state)
                 moved += at != dealt++;
             }
         }
-        for (int i = 0; i < 6; i++)
-            assert_int_equal(seen[i], 1);
+        for (int i = 0; i < 6; i++) assert_int_equal(seen[i], 1);
         assert_int_equal(moved > 0, seed > 0);
         arena_release(&arena, NULL);
     }
@@ -70,8 +69,7 @@ static void read__is_nan__where_nothing_was_written(void **state)
         for (int64_t s = 0; s < 2; s++) {
             for (int64_t t = 0; t < lengths[s]; t++) {
                 const double *x = cache_read(&c, layer, s, t);
-                for (int i = 0; i < WIDTH; i++)
-                    assert_true(isnan(x[i]));
+                for (int i = 0; i < WIDTH; i++) assert_true(isnan(x[i]));
             }
         }
     }

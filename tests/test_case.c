@@ -221,8 +221,7 @@ static void data__is_a_pure_function_of_the_line(void **state)
     size_t bytes = 3 * 2 * 8 * sizeof(double);
     assert_memory_equal(d[0].output[0].data, d[1].output[0].data, bytes);
     assert_memory_not_equal(d[0].output[0].data, d[2].output[0].data, bytes);
-    for (int i = 0; i < 3; i++)
-        arena_release(&a[i], NULL);
+    for (int i = 0; i < 3; i++) arena_release(&a[i], NULL);
 }
 
 static void inputs__are_exact_in_their_type(void **state)
@@ -233,8 +232,7 @@ static void inputs__are_exact_in_their_type(void **state)
     struct arena a = ARENA_INIT;
     make("rope T=3,heads=2,R=8,x=bf16", &c, &a, &d);
     const double *x = d.output[0].data;
-    for (int i = 0; i < 48; i++)
-        assert_true(x[i] == dtype_round(DT_BF16, x[i]));
+    for (int i = 0; i < 48; i++) assert_true(x[i] == dtype_round(DT_BF16, x[i]));
     arena_release(&a, NULL);
 }
 
@@ -258,8 +256,7 @@ static void weights__have_variance_one_over_in__in_every_format(void **state)
         const struct linear *op = d.op;
         for (int64_t r = 0; r < 64; r++) {
             case_matrix_row(op->w, r, row);
-            for (int k = 0; k < 128; k++)
-                square += row[k] * row[k];
+            for (int k = 0; k < 128; k++) square += row[k] * row[k];
         }
         double share = square / 64; /* sum over a row of w^2: in * (1/in) */
         if (!(share > 0.5 && share < 2)) fprintf(stderr, "%s: %g\n", lines[i], share);

@@ -82,8 +82,7 @@ static void measure__shows_one_bad_row_among_many_good_ones(void **state)
     (void)state;
     enum { R = 1000, C = 8 };
     static double truth[R * C], subject[R * C];
-    for (int i = 0; i < R * C; i++)
-        truth[i] = subject[i] = 1 + i % 7;
+    for (int i = 0; i < R * C; i++) truth[i] = subject[i] = 1 + i % 7;
     for (int c = 0; c < C; c++)
         subject[517 * C + c] = 0; /* one row of zeros: a mean error would hide it */
     struct measure m = measured(subject, truth, R, C);
@@ -232,8 +231,7 @@ static void views__of_different_types_are_compared_as_values(void **state)
     const float truth[4] = {1, -2.5f, 0.1f, INFINITY};
     unsigned char room[2 * 4 + 1];
     uint16_t bf[4];
-    for (int i = 0; i < 4; i++)
-        bf[i] = bf16_from_f32(truth[i]);
+    for (int i = 0; i < 4; i++) bf[i] = bf16_from_f32(truth[i]);
     memcpy(room + 1, bf, sizeof bf); /* at an odd address, as in a file */
     struct measure m;
     measure_views((struct view){DT_BF16, room + 1, 2, 2}, (struct view){DT_F32, truth, 2, 2}, NULL,
@@ -270,8 +268,7 @@ static void wide_rows__are_measured_to_their_last_column(void **state)
         int64_t n = widths[w];
         double *a = calloc((size_t)n * 2, sizeof *a), *b = calloc((size_t)n * 2, sizeof *b);
         assert_true(a && b);
-        for (int64_t i = 0; i < n * 2; i++)
-            a[i] = b[i] = 1;
+        for (int64_t i = 0; i < n * 2; i++) a[i] = b[i] = 1;
         a[2 * n - 1] = 3;
         struct measure m = measured(a, b, 2, n);
         assert_int_equal(m.differing, 1);

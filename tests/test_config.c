@@ -390,8 +390,7 @@ static void is_moe__follows_first_dense_and_frequency(void **state)
     (void)state;
     struct config c = {.first_dense = 2, .moe_freq = 3};
     const int64_t want[10] = {0, 0, 0, 1, 0, 0, 1, 0, 0, 1};
-    for (int64_t i = 0; i < 10; i++)
-        assert_int_equal(config_is_moe(&c, i), want[i]);
+    for (int64_t i = 0; i < 10; i++) assert_int_equal(config_is_moe(&c, i), want[i]);
     c = parsed(CONFIG_K25);
     assert_false(config_is_moe(&c, 0));
     assert_true(config_is_moe(&c, 1));

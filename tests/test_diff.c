@@ -1,5 +1,6 @@
-/* test_diff.c: dumps with one planted bug each, made by transformers 4.57 in bfloat16, are red at the right place; the
- * clean one is green; a wrong truth, a wrong profile and missing taps are said. */
+/* test_diff.c: dumps with one planted bug each, made by transformers 4.57 in bfloat16, are red at
+ * the right place; the clean one is green; a wrong truth, a wrong profile and missing taps are
+ * said. */
 #include "harness/diff.h"
 #include "tests/support.h"
 
@@ -17,8 +18,12 @@ static const char *path_of(int slot, const char *name)
 
 static struct diff_request request(const char *subject, const char *profile)
 {
-    return (struct diff_request){.subject = path_of(0, subject), .truth = path_of(1, "tiny-k25/golden.safetensors"),
-                                 .model = path_of(2, "tiny-k25"), .profile = profile, .bound = NAN, .threads = 2};
+    return (struct diff_request){.subject = path_of(0, subject),
+                                 .truth = path_of(1, "tiny-k25/golden.safetensors"),
+                                 .model = path_of(2, "tiny-k25"),
+                                 .profile = profile,
+                                 .bound = NAN,
+                                 .threads = 2};
 }
 
 static void planted_bug__is_first_at_its_place__in_transformers_dumps(void **state)
@@ -130,8 +135,10 @@ static void nothing_compared__is_red(void **state)
     struct diff d;
     struct err err = ERR_INIT;
     static const float one[2];
-    const struct st_part a = {.name = "mine", .dtype = DT_F32, .dims = 2, .shape = {1, 2}, .data = one};
-    const struct st_part b = {.name = "yours", .dtype = DT_F32, .dims = 2, .shape = {1, 2}, .data = one};
+    const struct st_part a = {
+        .name = "mine", .dtype = DT_F32, .dims = 2, .shape = {1, 2}, .data = one};
+    const struct st_part b = {
+        .name = "yours", .dtype = DT_F32, .dims = 2, .shape = {1, 2}, .data = one};
     char first[FILE_PATH];
     snprintf(first, sizeof first, "%s", folder_path(state, "a.safetensors"));
     const char *second = folder_path(state, "b.safetensors");
@@ -147,7 +154,8 @@ static void nothing_compared__is_red(void **state)
 static void result__is_recorded__with_every_field_that_scripts_rely_on(void **state)
 {
     (void)state;
-    static const char *const fields[] = {"compared", "unchecked", "taps", "first", "flips", "missing", "extra", "diagnosis",
+    static const char *const fields[] = {"compared",   "unchecked", "taps",  "first",
+                                         "flips",      "missing",   "extra", "diagnosis",
                                          "hypotheses", "guilty"};
     struct diff d;
     struct err err = ERR_INIT;
@@ -155,7 +163,8 @@ static void result__is_recorded__with_every_field_that_scripts_rely_on(void **st
     assert_int_equal(diff_run(&d, &r, &err), ERR_DIFF);
     json_t *result = json_object();
     assert_int_equal(diff_json(&d, result, &err), ERR_OK);
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) assert_non_null(json_object_get(result, fields[i]));
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        assert_non_null(json_object_get(result, fields[i]));
     const json_t *first = json_object_get(result, "first");
     assert_string_equal(json_string_value(json_object_get(first, "tap")), "layers.1.mlp");
     assert_int_equal(json_integer_value(json_object_get(first, "layer")), 1);

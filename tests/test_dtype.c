@@ -219,8 +219,7 @@ static void round__aborts__when_the_type_is_no_float_of_16_bits(void **state)
 {
     (void)state;
     enum dtype t[] = {DT_I32, DT_F8_E4M3, DT_BOOL};
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(signal_of(round_to_int, &t[i], NULL), SIGABRT);
+    for (int i = 0; i < 3; i++) assert_int_equal(signal_of(round_to_int, &t[i], NULL), SIGABRT);
 }
 
 /* Every type at every address modulo 8, to float64 and float32. */

@@ -258,8 +258,7 @@ static void open__orders_foreign_dumps_as_the_model_runs(void **state)
     static const char *const want[] = {"embed",      "layers.2.q", "layers.2.output", "layers.10.q",
                                        "final_norm", "logits",     "aa.unknown",      "zz.unknown"};
     struct st_part parts[8];
-    for (int i = 0; i < 8; i++)
-        parts[i] = (struct st_part){names[i], DT_F32, 2, {2, 1}, some};
+    for (int i = 0; i < 8; i++) parts[i] = (struct st_part){names[i], DT_F32, 2, {2, 1}, some};
     const struct st_meta meta[] = {{"engine", "transformers"}, {"tokens", "[4, 5]"}};
     write_safetensors(folder_path(state, "d"), parts, 8, meta, 2);
     (void)!dump_open(&d, folder_path(state, "d"), &err);

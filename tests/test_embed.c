@@ -48,8 +48,7 @@ static void embed_ref__rounds_the_row__when_the_profile_rounds_and_the_table_is_
     struct run run = op_run(&a, "hf", PRECISION_F64);
     assert_int_equal(embed_ref(&op, &run, &err), ERR_OK);
     double *all = matrix_values(&a, &values), *want = space(&a, 2 * H);
-    for (int64_t j = 0; j < 2 * H; j++)
-        want[j] = dtype_round(DT_BF16, all[id[j / H] * H + j % H]);
+    for (int64_t j = 0; j < 2 * H; j++) want[j] = dtype_round(DT_BF16, all[id[j / H] * H + j % H]);
     assert_f64_bits(op.y, want, 2, H);
     arena_release(&a, NULL);
 }
@@ -114,8 +113,7 @@ static void embed_check__names_row_id_and_range__when_an_id_is_outside(void **st
     assert_refused(embed_check(&op, &err), &err, "-9223372036854775808");
     struct run run = op_run(&a, "math", PRECISION_F64);
     assert_refused(embed_ref(&op, &run, &err), &err, "-9223372036854775808");
-    for (int i = 0; i < 9; i++)
-        assert_true(isnan(op.y[i])); /* nothing was written */
+    for (int i = 0; i < 9; i++) assert_true(isnan(op.y[i])); /* nothing was written */
     arena_release(&a, NULL);
 }
 

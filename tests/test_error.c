@@ -113,8 +113,7 @@ static void note__adds_context_in_order_and_stops_when_full(void **state)
     err_note(&e, "%s", "");
     e.rank = 2;
     assert_string_equal(err_line(&e, line, sizeof line), "read: f (rank 2) (expert 17; layer 3)");
-    for (int i = 0; i < 20; i++)
-        err_note(&e, "more %d", i);
+    for (int i = 0; i < 20; i++) err_note(&e, "more %d", i);
     assert_int_equal(e.notes, ERR_NOTES);
     assert_string_equal(e.note[ERR_NOTES - 1], "more 3");
 }
@@ -148,8 +147,7 @@ static void text__is_cut_with_dots__when_it_is_too_long(void **state)
     err_set(&e, ERR_INPUT, "open|%s", big);
     assert_int_equal(strlen(e.where), ERR_PART - 1);
     assert_string_equal(e.where + ERR_PART - 4, "...");
-    for (int i = 0; i < ERR_NOTES; i++)
-        err_note(&e, "%s", big);
+    for (int i = 0; i < ERR_NOTES; i++) err_note(&e, "%s", big);
     assert_int_equal(strlen(e.note[0]), ERR_NOTE - 1);
     assert_true(strlen(err_line(&e, line, sizeof line)) < sizeof line);
     assert_string_equal(err_line(&e, small, sizeof small), "open: xxxxxxxxxxxxx");
@@ -160,8 +158,7 @@ static void text__stays_valid_utf8__when_it_is_cut_or_was_none(void **state)
     (void)state;
     struct err e = ERR_INIT;
     char big[400] = "x";
-    for (size_t i = 1; i + 2 < sizeof big; i += 2)
-        memcpy(big + i, "\xc3\xa9", 3);
+    for (size_t i = 1; i + 2 < sizeof big; i += 2) memcpy(big + i, "\xc3\xa9", 3);
     err_set(&e, ERR_INPUT, "open|%s|%s|%s", big,
             "a\xff"
             "b\xc3",

@@ -23,9 +23,15 @@ struct stage {
 
 static void add_reals(struct stage *s, int at, struct dump_tap *tap, double *data)
 {
-    s->tensor[at] = (struct st_tensor){.dtype = DT_F64, .dims = 2, .shape = {ROWS, E}, .count = ROWS * E, .data = data};
-    *tap = (struct dump_tap){.name = "layers.1.router_logits", .tensor = &s->tensor[at], .rows = ROWS, .cols = E, .known = true,
-                             .kind = TAP_ROUTER_LOGITS, .layer = 1};
+    s->tensor[at] = (struct st_tensor){
+        .dtype = DT_F64, .dims = 2, .shape = {ROWS, E}, .count = ROWS * E, .data = data};
+    *tap = (struct dump_tap){.name = "layers.1.router_logits",
+                             .tensor = &s->tensor[at],
+                             .rows = ROWS,
+                             .cols = E,
+                             .known = true,
+                             .kind = TAP_ROUTER_LOGITS,
+                             .layer = 1};
 }
 
 /* Logits 0, -1, -2, ... in every row and side; the reference chooses experts 0 and 1. */
@@ -33,7 +39,8 @@ static struct stage *make(bool subject_logits)
 {
     struct stage *s = calloc(1, sizeof *s);
     assert_non_null(s);
-    s->config = (struct config){.layers = 2, .experts = E, .top_k = K, .groups = 1, .top_groups = 1, .norm_topk = true};
+    s->config = (struct config){
+        .layers = 2, .experts = E, .top_k = K, .groups = 1, .top_groups = 1, .norm_topk = true};
     s->model = (struct model){.config = &s->config, .layers = s->layers};
     for (int side = 0; side < 3; side++) {
         for (int i = 0; i < ROWS * E; i++) s->logits[side][i] = -(double)(i % E);
@@ -42,13 +49,20 @@ static struct stage *make(bool subject_logits)
         s->ids[r * K + 1] = 1;
         s->map[r] = r;
     }
-    s->tensor[3] = (struct st_tensor){.dtype = DT_I32, .dims = 2, .shape = {ROWS, K}, .count = ROWS * K, .data = s->ids};
-    s->subject_taps[0] = (struct dump_tap){.name = "layers.1.experts", .tensor = &s->tensor[3], .rows = ROWS, .cols = K,
-                                           .known = true, .kind = TAP_EXPERTS, .layer = 1};
+    s->tensor[3] = (struct st_tensor){
+        .dtype = DT_I32, .dims = 2, .shape = {ROWS, K}, .count = ROWS * K, .data = s->ids};
+    s->subject_taps[0] = (struct dump_tap){.name = "layers.1.experts",
+                                           .tensor = &s->tensor[3],
+                                           .rows = ROWS,
+                                           .cols = K,
+                                           .known = true,
+                                           .kind = TAP_EXPERTS,
+                                           .layer = 1};
     add_reals(s, 0, &s->subject_taps[1], s->logits[0]);
     add_reals(s, 1, &s->math_tap, s->logits[1]);
     add_reals(s, 2, &s->profile_tap, s->logits[2]);
-    s->subject = (struct dump){.taps = s->subject_taps, .count = subject_logits ? 2 : 1, .rows = ROWS};
+    s->subject =
+        (struct dump){.taps = s->subject_taps, .count = subject_logits ? 2 : 1, .rows = ROWS};
     s->math = (struct dump){.taps = &s->math_tap, .count = 1, .rows = ROWS};
     s->profile = (struct dump){.taps = &s->profile_tap, .count = 1, .rows = ROWS};
     return s;
@@ -93,7 +107,8 @@ static void flip__is_red__when_the_gap_is_past_all_errors(void **state)
 }
 
 /* Experts 1 and 2 come within 1e-4 of each other; the profile's own error decides. */
-static void near_tie(double profile_error, double subject_error, bool subject_logits, int64_t certified)
+static void near_tie(double profile_error, double subject_error, bool subject_logits,
+                     int64_t certified)
 {
     struct stage *s = make(subject_logits);
     struct flips f;
@@ -115,8 +130,11 @@ static void flip__is_certified__only_inside_the_errors_of_both_sides(void **stat
     (void)state;
     near_tie(1e-4, 1e-4, true, 1);
     near_tie(1e-6, 1e-6, true, 0);
-    near_tie(1e-4, 0, false, 1);  /* no logits of the subject: it may err twice as much as the profile */
-    near_tie(1e-6, 0.5, true, 0); /* logits that are wrong by much certify nothing: twice the profile's error at most */
+    near_tie(1e-4, 0, false,
+             1); /* no logits of the subject: it may err twice as much as the profile */
+    near_tie(
+        1e-6, 0.5, true,
+        0); /* logits that are wrong by much certify nothing: twice the profile's error at most */
 }
 
 static void flip__is_certified__at_an_exact_tie(void **state)

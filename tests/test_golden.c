@@ -1,5 +1,6 @@
-/* test_golden.c: the whole reference against transformers 5.17 (float32, eager), on every case that is shipped:
- * relative RMS of each tap <= 5e-5 and of each row <= 2e-4, the same experts, the same greedy tokens. */
+/* test_golden.c: the whole reference against transformers 5.17 (float32, eager), on every case that
+ * is shipped: relative RMS of each tap <= 5e-5 and of each row <= 2e-4, the same experts, the same
+ * greedy tokens. */
 #include "core/compare.h"
 #include "core/logits.h"
 #include "harness/align.h"
@@ -24,16 +25,19 @@ static void check_tap(const char *name, const struct pair *p, const int64_t *row
     struct measure m;
     measure_views(view_of(p->subject), view_of(p->truth), row, &m, NULL, NULL, NULL);
     bool ints = dtype_is_int(p->truth->tensor->dtype);
-    bool holds = m.elements > 0 && m.special_mismatch == 0 &&
-                 (ints ? m.differing == 0
-                       : !judge_fails(m.rel_rms, TAP_BOUND) && !judge_fails(m.worst_row_rel, ROW_BOUND));
+    bool holds =
+        m.elements > 0 && m.special_mismatch == 0 &&
+        (ints ? m.differing == 0
+              : !judge_fails(m.rel_rms, TAP_BOUND) && !judge_fails(m.worst_row_rel, ROW_BOUND));
     if (holds) return;
-    fail_msg("%s: %s: relative RMS %g, worst row %lld: %g, %lld of %lld cells differ", name, p->truth->name, m.rel_rms,
-             (long long)m.worst_row, m.worst_row_rel, (long long)m.differing, (long long)m.elements);
+    fail_msg("%s: %s: relative RMS %g, worst row %lld: %g, %lld of %lld cells differ", name,
+             p->truth->name, m.rel_rms, (long long)m.worst_row, m.worst_row_rel,
+             (long long)m.differing, (long long)m.elements);
 }
 
 /* Every tap of the golden, none left out. */
-static void check_case(const char *name, enum precision precision, const char *model, int64_t taps_min)
+static void check_case(const char *name, enum precision precision, const char *model,
+                       int64_t taps_min)
 {
     struct golden g;
     struct dump ref, golden;
@@ -119,7 +123,8 @@ static void check_greedy(const char *name)
     struct session_options o = session_defaults();
     golden_open(&g, name);
     int64_t room = g.prompt + g.greedy.count;
-    struct tokens prompt = {.id = g.tokens.id, .count = g.prompt, .length = &g.prompt, .sequences = 1};
+    struct tokens prompt = {
+        .id = g.tokens.id, .count = g.prompt, .length = &g.prompt, .sequences = 1};
     (void)!loaded_open(&l, g.model, &err);
     assert_ok(&err);
     int64_t V = l.model.config->vocab;
@@ -132,8 +137,8 @@ static void check_greedy(const char *name)
         double margin;
         int64_t id = logits_argmax(logits, V, &margin);
         if (id != g.greedy.id[i])
-            fail_msg("%s: greedy token %lld is %lld, golden %lld, margin %g", name, (long long)i, (long long)id,
-                     (long long)g.greedy.id[i], margin);
+            fail_msg("%s: greedy token %lld is %lld, golden %lld, margin %g", name, (long long)i,
+                     (long long)id, (long long)g.greedy.id[i], margin);
         (void)!session_decode(&s, &id, logits, &err);
         assert_ok(&err);
     }
@@ -147,8 +152,9 @@ static void check_greedy(const char *name)
 static void greedy_tokens__equal_golden__every_case(void **state)
 {
     (void)state;
-    static const char *const names[] = {"tiny-k25", "tiny-dsv3", "tiny-k2-plainrope", "tiny-smallnorm", "tiny-long",
-                                        "mid-k25", "full-k25-2l"};
+    static const char *const names[] = {"tiny-k25",       "tiny-dsv3", "tiny-k2-plainrope",
+                                        "tiny-smallnorm", "tiny-long", "mid-k25",
+                                        "full-k25-2l"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) check_greedy(names[i]);
 }
 
@@ -176,7 +182,8 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median_row(const struct dump *subject, const struct dump *truth, const char *name, double *equal_share)
+static double median_row(const struct dump *subject, const struct dump *truth, const char *name,
+                         double *equal_share)
 {
     const struct dump_tap *s = dump_find(subject, name), *t = dump_find(truth, name);
     struct measure m;
@@ -191,8 +198,9 @@ static double median_row(const struct dump *subject, const struct dump *truth, c
     return median;
 }
 
-/* The dump of transformers 5 in bfloat16, under its own routing: profile hf is at least three times closer than math at
- * the median row of every tap of layers 0 to 2 (measured: equal bits), and hf4 is not. */
+/* The dump of transformers 5 in bfloat16, under its own routing: profile hf is at least three times
+ * closer than math at the median row of every tap of layers 0 to 2 (measured: equal bits), and hf4
+ * is not. */
 static void profile_hf__is_closer_than_math__to_a_bf16_golden(void **state)
 {
     (void)state;
@@ -216,9 +224,11 @@ static void profile_hf__is_closer_than_math__to_a_bf16_golden(void **state)
             char name[TAP_NAME];
             double share, unused;
             snprintf(name, sizeof name, "layers.%d.%s", layer, taps[i]);
-            double near = median_row(&hf, &golden, name, &share), far = median_row(&math, &golden, name, &unused);
+            double near = median_row(&hf, &golden, name, &share),
+                   far = median_row(&math, &golden, name, &unused);
             if (judge_fails(near * 3, far)) fail_msg("%s: hf %g, math %g", name, near, far);
-            if (layer == 0 && i == 0 && judge_fails(0.999, share)) fail_msg("%s: %g of the bits are equal", name, share);
+            if (layer == 0 && i == 0 && judge_fails(0.999, share))
+                fail_msg("%s: %g of the bits are equal", name, share);
         }
     }
     dump_close(&hf);
@@ -229,7 +239,8 @@ static void profile_hf__is_closer_than_math__to_a_bf16_golden(void **state)
     golden_close(&g);
 }
 
-/* The latent norms of tiny-smallnorm are small on purpose: an engine that takes rms_norm_eps there shows. */
+/* The latent norms of tiny-smallnorm are small on purpose: an engine that takes rms_norm_eps there
+ * shows. */
 static void profile_vllm_exact__differs_visibly__when_latents_are_small(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* test_judge.c: bounds and verdicts on one tap: each kind of bound, wide and narrow rows, NaN, shapes. */
+/* test_judge.c: bounds and verdicts on one tap: each kind of bound, wide and narrow rows, NaN,
+ * shapes. */
 #include "harness/judge.h"
 #include "tests/assert_array.h"
 #include "tests/support.h"
@@ -17,11 +18,14 @@ struct fake {
     double data[ROWS * WIDE];
 };
 
-static void make(struct fake *f, const char *name, int64_t cols, double base, double noise, const char *seed)
+static void make(struct fake *f, const char *name, int64_t cols, double base, double noise,
+                 const char *seed)
 {
-    *f = (struct fake){.tensor = {.dtype = DT_F64, .dims = 2, .shape = {ROWS, cols}, .count = ROWS * cols}};
+    *f = (struct fake){
+        .tensor = {.dtype = DT_F64, .dims = 2, .shape = {ROWS, cols}, .count = ROWS * cols}};
     for (int64_t i = 0; i < ROWS * cols; i++)
-        f->data[i] = base * synth_u(synth_base(1, "truth"), i) + noise * synth_u(synth_base(1, seed), i);
+        f->data[i] =
+            base * synth_u(synth_base(1, "truth"), i) + noise * synth_u(synth_base(1, seed), i);
     f->tensor.data = f->data;
     f->tap = (struct dump_tap){.name = name, .tensor = &f->tensor, .rows = ROWS, .cols = cols};
     f->tap.known = tap_parse(name, &f->tap.kind, &f->tap.layer);
@@ -41,7 +45,8 @@ static void open_court(struct court *c, enum bound_kind kind, const struct fake 
     *c = (struct court){0};
     for (int i = 0; i < ROWS; i++) c->map[i] = i;
     c->rows = (struct alignment){.row = c->map, .rows = ROWS, .matched = ROWS};
-    c->judge = (struct judge){.kind = kind, .user = 1e-3, .layers = 2, .widest = WIDE, .rows = &c->rows};
+    c->judge =
+        (struct judge){.kind = kind, .user = 1e-3, .layers = 2, .widest = WIDE, .rows = &c->rows};
     if (!profile) return;
     c->profile_tap = profile->tap;
     c->profile = (struct dump){.taps = &c->profile_tap, .count = 1, .rows = ROWS};
@@ -50,7 +55,8 @@ static void open_court(struct court *c, enum bound_kind kind, const struct fake 
     c->judge.profile_name = "hf";
 }
 
-static struct tap_judgement judge(struct court *c, const struct fake *subject, const struct fake *truth)
+static struct tap_judgement judge(struct court *c, const struct fake *subject,
+                                  const struct fake *truth)
 {
     struct tap_judgement out;
     struct err err = ERR_INIT;
@@ -95,7 +101,8 @@ static void measured_bound__allows_twice_the_profile_error__row_by_row(void **st
     make(&s, "layers.0.attn", WIDE, 1, 1.5e-3, "subject");
     assert_int_equal(judge(&c, &s, &t).verdict, TAP_PASS);
     make(&s, "layers.0.attn", WIDE, 1, 1e-3, "subject");
-    for (int i = 0; i < WIDE; i++) s.data[4 * WIDE + i] += 2.5e-3 * synth_u(synth_base(1, "more"), i);
+    for (int i = 0; i < WIDE; i++)
+        s.data[4 * WIDE + i] += 2.5e-3 * synth_u(synth_base(1, "more"), i);
     struct tap_judgement j = judge(&c, &s, &t);
     assert_int_equal(j.verdict, TAP_FAIL);
     assert_int_equal(j.first_row_failed, 4);

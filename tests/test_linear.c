@@ -29,8 +29,7 @@ static double *sizes(struct arena *a, const double *x, const double *w, int64_t 
     double *s = space(a, T * out);
     for (int64_t i = 0; i < T * out; i++) {
         s[i] = 0;
-        for (int64_t k = 0; k < in; k++)
-            s[i] += fabs(x[i / out * in + k] * w[i % out * in + k]);
+        for (int64_t k = 0; k < in; k++) s[i] += fabs(x[i / out * in + k] * w[i % out * in + k]);
         s[i] *= factor;
     }
     return s;
@@ -109,10 +108,8 @@ static void linear_ref__reads_fp8_blocks_as_torch_does__bitwise(void **state)
         /* Rows of the unit matrix pick the weights out one by one: y[t][o] = w[o][t]. */
         double *unit = space(&f.arena, m.in * m.in), *w = case_f64(&c, "w"),
                *want = space(&f.arena, m.in * m.out);
-        for (int64_t k = 0; k < m.in * m.in; k++)
-            unit[k] = k / m.in == k % m.in;
-        for (int64_t k = 0; k < m.in * m.out; k++)
-            want[k] = w[k % m.out * m.in + k / m.out];
+        for (int64_t k = 0; k < m.in * m.in; k++) unit[k] = k / m.in == k % m.in;
+        for (int64_t k = 0; k < m.in * m.out; k++) want[k] = w[k % m.out * m.in + k / m.out];
         struct linear op = {
             .T = m.in, .x = unit, .w = &m, .y = space(&f.arena, m.in * m.out), .point = RP_LINEAR};
         struct run run = op_run(&f.arena, "math", PRECISION_F64);
@@ -136,11 +133,9 @@ static void linear_ref__reads_fp8_blocks_as_torch_does__bitwise(void **state)
 static double dot_f64(const double *x, const double *w, int64_t in)
 {
     double lane[16] = {0};
-    for (int64_t k = 0; k < in; k++)
-        lane[k % 16] = fma(x[k], w[k], lane[k % 16]);
+    for (int64_t k = 0; k < in; k++) lane[k % 16] = fma(x[k], w[k], lane[k % 16]);
     for (int step = 8; step; step /= 2) {
-        for (int j = 0; j < step; j++)
-            lane[j] += lane[j + step];
+        for (int j = 0; j < step; j++) lane[j] += lane[j + step];
     }
     return lane[0];
 }
@@ -148,11 +143,9 @@ static double dot_f64(const double *x, const double *w, int64_t in)
 static double dot_f32(const double *x, const double *w, int64_t in)
 {
     float lane[16] = {0};
-    for (int64_t k = 0; k < in; k++)
-        lane[k % 16] = fmaf((float)x[k], (float)w[k], lane[k % 16]);
+    for (int64_t k = 0; k < in; k++) lane[k % 16] = fmaf((float)x[k], (float)w[k], lane[k % 16]);
     for (int step = 8; step; step /= 2) {
-        for (int j = 0; j < step; j++)
-            lane[j] += lane[j + step];
+        for (int j = 0; j < step; j++) lane[j] += lane[j + step];
     }
     return (double)lane[0];
 }
@@ -224,16 +217,14 @@ static void linear_ref__gives_a_row_the_same_bits__alone_among_others_and_on_any
             }
             /* A NaN neighbour stays where it is. */
             double *poisoned = space(&a, T * in);
-            for (int64_t k = 0; k < T * in; k++)
-                poisoned[k] = k / in == 3 ? NAN : x[k];
+            for (int64_t k = 0; k < T * in; k++) poisoned[k] = k / in == 3 ? NAN : x[k];
             struct linear beside = op;
             beside.x = poisoned;
             beside.y = space(&a, T * OUT);
             run_linear(&beside, &run);
             assert_f64_bits(beside.y, op.y, 3, OUT);
             assert_f64_bits(beside.y + 4 * OUT, op.y + 4 * OUT, T - 4, OUT);
-            for (int64_t o = 0; o < OUT; o++)
-                assert_true(isnan(beside.y[3 * OUT + o]));
+            for (int64_t o = 0; o < OUT; o++) assert_true(isnan(beside.y[3 * OUT + o]));
         }
         arena_release(&a, NULL);
     }
@@ -293,12 +284,10 @@ static void kernel__gives_the_same_bits__in_every_variant_that_this_cpu_runs(voi
         struct arena a = ARENA_INIT;
         double *x = random_f64(&a, 16, "x", T * K, 1.5), *y[3], *z[3], *m[3];
         float *x32 = (float *)space(&a, T * K), *w = (float *)space(&a, N * K), *values[3];
-        for (int64_t i = 0; i < T * K; i++)
-            x32[i] = (float)x[i];
+        for (int64_t i = 0; i < T * K; i++) x32[i] = (float)x[i];
         dtype_from_f64(DT_F32, random_f64(&a, 16, "w", N * K, 1.5), N * K, w);
         uint32_t codes[K];
-        for (int64_t i = 0; i < K; i++)
-            codes[i] = (uint32_t)synth_x(synth_base(16, "codes"), i);
+        for (int64_t i = 0; i < K; i++) codes[i] = (uint32_t)synth_x(synth_base(16, "codes"), i);
         const uint16_t scales[3] = {0x3C8D, 0x3F80, 0xBF01};
         const int zeros[3] = {-8, 3, 7};
         for (int k = 0; k < count; k++) {

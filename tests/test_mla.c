@@ -211,8 +211,7 @@ static void mla_kv_ref__norms_the_latent_alone__whatever_the_key_part_is(void **
     struct tensor norm = random_vector(&a, 61, "norm", DT_F32, L, 1.0);
     float *data = (float *)space(&a, (L + R) * H);
     memcpy(data, w.data.data, sizeof(float) * (L + R) * H);
-    for (int i = L * H; i < (L + R) * H; i++)
-        data[i] *= 1000;
+    for (int i = L * H; i < (L + R) * H; i++) data[i] *= 1000;
     loud.data.data = data;
     const int64_t position = 0;
     struct rope_table table = {.R = R, .factor = 1, .frequency = {1}};
@@ -235,8 +234,7 @@ static void mla_kv_ref__norms_the_latent_alone__whatever_the_key_part_is(void **
     done(mla_kv_ref(&op, &run, &err), &err);
     done(mla_kv_ref(&other, &run, &err), &err);
     assert_f64_bits(other.latent, op.latent, 1, L);
-    for (int i = 0; i < R; i++)
-        assert_f64_close(other.k_rope[i], 1000 * op.k_rope[i], 0, 1e-6);
+    for (int i = 0; i < R; i++) assert_f64_close(other.k_rope[i], 1000 * op.k_rope[i], 0, 1e-6);
     arena_release(&a, NULL);
 }
 

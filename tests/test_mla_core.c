@@ -34,8 +34,7 @@ static struct cache made_cache(struct arena *a, const struct pass *p, int64_t wi
     struct err err = ERR_INIT;
     struct cache c;
     int64_t lengths_max[SEQUENCES];
-    for (int64_t s = 0; s < p->sequences; s++)
-        lengths_max[s] = p->length[s] + 9;
+    for (int64_t s = 0; s < p->sequences; s++) lengths_max[s] = p->length[s] + 9;
     if (cache_make(&c, a, LAYERS, p->sequences, lengths_max, p->block, width, p->deal, &err) !=
         ERR_OK)
         assert_ok(&err);
@@ -75,8 +74,7 @@ static double *attend(struct arena *a, const struct shape *d, const struct pass 
             if (t < p->first[s] || t >= p->length[s]) continue;
             char name[2] = {(char)('A' + p->which[s]), 0};
             uint64_t base = synth_base(72, name);
-            for (int64_t j = 0; j < wide; j++)
-                q[n * wide + j] = synth_u(base, t * wide + j);
+            for (int64_t j = 0; j < wide; j++) q[n * wide + j] = synth_u(base, t * wide + j);
             sequence[n] = (int32_t)s;
             position[n++] = t;
         }
@@ -126,8 +124,7 @@ static double rounded(const struct plain *n, enum round_point p, double x)
 static double dot(const double *a, int64_t stride, const double *b, int64_t n)
 {
     double sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += a[i * stride] * b[i];
+    for (int64_t i = 0; i < n; i++) sum += a[i * stride] * b[i];
     return sum;
 }
 
@@ -148,8 +145,7 @@ static void plain_row(const struct plain *n, const double *w, const double *q, i
         p[s] = rounded(n, RP_SCORE_SCALED, rounded(n, RP_SCORE, score) * n->scale);
         max = fmax(max, p[s]);
     }
-    for (int64_t s = 0; s <= t; s++)
-        sum += p[s] = exp(p[s] - max);
+    for (int64_t s = 0; s <= t; s++) sum += p[s] = exp(p[s] - max);
     for (int64_t s = 0; s <= t; s++) {
         if (n->run->profile.prob_before_sum)
             p[s] = rounded(n, RP_PROB, p[s]) / sum;
@@ -188,8 +184,7 @@ static void mla_core_ref__equals_plain_loops__in_both_forms_of_every_profile(voi
             n.absorbed = p.form == MLA_ABSORBED;
             n.entries = random_f64(&a, 71, "a", length * (d->L + d->R), 1.0);
             for (int64_t r = 0; r < length * d->heads; r++) {
-                for (int64_t k = 0; k < qk; k++)
-                    q[k] = synth_u(synth_base(72, "A"), r * qk + k);
+                for (int64_t k = 0; k < qk; k++) q[k] = synth_u(synth_base(72, "A"), r * qk + k);
                 plain_row(&n, w + r % d->heads * rows * d->L, q, r / d->heads, want + r * d->V);
             }
             if (run.profile.rounds[RP_ATTN_CORE])
@@ -350,8 +345,7 @@ static void mla_core_ref__gives_the_value_itself__when_there_is_one_token(void *
         double v = 0;
         int64_t row =
             j / d->V * (d->P + d->V) + d->P + j % d->V; /* of its head, behind the key rows */
-        for (int64_t k = 0; k < d->L; k++)
-            v += w[row * d->L + k] * c[k];
+        for (int64_t k = 0; k < d->L; k++) v += w[row * d->L + k] * c[k];
         assert_f64_close(y[j], v, 1e-14, 0);
     }
     arena_release(&a, NULL);
@@ -370,8 +364,7 @@ static void mla_core_ref__stays_finite__when_scores_are_in_the_thousands(void **
             p.sharpness = 1e5;
             struct run run = op_run(&a, "math", PRECISION_F64);
             double *y = attend(&a, &shapes[i], &p, &run);
-            for (int64_t j = 0; j < cells; j++)
-                assert_true(isfinite(y[j]));
+            for (int64_t j = 0; j < cells; j++) assert_true(isfinite(y[j]));
             arena_release(&a, NULL);
         }
     }

@@ -52,10 +52,8 @@ static struct list list_of(const struct model *m)
                                                 &at->kv_norm, &at->bias};
         const struct matrix *const matrices[] = {&at->q_a,  &at->q_b, &at->kv_a, &at->kv_b,  &at->o,
                                                  &at->gate, &at->up,  &at->down, &at->router};
-        for (size_t k = 0; k < sizeof vectors / sizeof *vectors; k++)
-            add_tensor(&l, vectors[k]);
-        for (size_t k = 0; k < sizeof matrices / sizeof *matrices; k++)
-            add_matrix(&l, matrices[k]);
+        for (size_t k = 0; k < sizeof vectors / sizeof *vectors; k++) add_tensor(&l, vectors[k]);
+        for (size_t k = 0; k < sizeof matrices / sizeof *matrices; k++) add_matrix(&l, matrices[k]);
         for (int64_t e = 0; at->moe && e < m->config->experts; e++) {
             struct expert expert;
             (void)!model_expert(m, i, e, &expert, &err);
@@ -217,8 +215,7 @@ static void bind__finds_the_same_bytes__in_a_folder_written_from_the_rules(void 
         assert_string_equal(a->name, b->name);
         assert_int_equal(a->dtype, b->dtype);
         int64_t n = 1;
-        for (int d = 0; d < a->dims; d++)
-            n *= a->shape[d];
+        for (int d = 0; d < a->dims; d++) n *= a->shape[d];
         assert_memory_equal(a->data, b->data, (size_t)(n * dtype_size(a->dtype)));
     }
     drop(&back);
@@ -268,8 +265,7 @@ static void bind__names_every_tensor__when_its_shape_is_wrong(void **state)
 static void bind__is_refused__when_the_prefix_is_another(void **state)
 {
     struct list l = synth_list(state, CONFIG_K25), bare = l;
-    for (int64_t i = 0; i < bare.count; i++)
-        bare.parts[i].name += strlen("language_model.");
+    for (int64_t i = 0; i < bare.count; i++) bare.parts[i].name += strlen("language_model.");
     bind_folder(state, &bare, "find tensor", "language_model.model.embed_tokens.weight", "nothing",
                 NULL, NULL);
     drop(&l);

@@ -95,8 +95,7 @@ static void moe_ref__equals_transformers__in_float64(void **state)
         assert_f64_near(op.y, case_f64(&c, "routed"), op.T, op.H, 1e-13, 0);
         double *sum = shared_of(&c, &op, &run);
         assert_f64_near(sum, case_f64(&c, "shared"), op.T, op.H, 1e-13, 0);
-        for (int64_t j = 0; j < op.T * op.H; j++)
-            sum[j] += op.y[j];
+        for (int64_t j = 0; j < op.T * op.H; j++) sum[j] += op.y[j];
         assert_f64_near(sum, case_f64(&c, "y"), op.T, op.H, 1e-13, 0);
         run.precision = PRECISION_F32;
         run_moe(&op, &run);
@@ -123,8 +122,7 @@ static void moe_ref__equals_transformers_bitwise__in_profiles_hf_and_hf4(void **
         assert_share(op.y, case_f64(&c, "routed"), op.T, op.H, 1.0);
         double *y = shared_of(&c, &op, &hf);
         assert_share(y, case_f64(&c, "shared"), op.T, op.H, 1.0);
-        for (int64_t j = 0; j < op.T * op.H; j++)
-            y[j] = run_round_one(&hf, RP_MOE, y[j] + op.y[j]);
+        for (int64_t j = 0; j < op.T * op.H; j++) y[j] = run_round_one(&hf, RP_MOE, y[j] + op.y[j]);
         assert_share(y, case_f64(&c, "y"), op.T, op.H, 1.0);
         run_moe(&op, &hf4);
         assert_share(op.y, case_f64(&c, "routed_grouped"), op.T, op.H, 1.0);
@@ -164,8 +162,7 @@ static void made(struct moe_scene *s, int64_t T, int64_t H, int64_t I, int64_t E
         }
     }
     double *weights = random_f64(&s->a, 51, "weights", T * k, 1.0);
-    for (int64_t i = 0; i < T * k; i++)
-        weights[i] = fabs(weights[i]) + 0.1;
+    for (int64_t i = 0; i < T * k; i++) weights[i] = fabs(weights[i]) + 0.1;
     s->op = (struct moe){.T = T,
                          .H = H,
                          .I = I,
@@ -246,8 +243,7 @@ static void moe_ref__asks_for_chosen_experts_only__however_many_threads(void **s
             run.threads = threads;
             run_moe(&s.op, &run);
             bool chosen[EXPERTS_MAX] = {false};
-            for (int64_t j = 0; j < d[0] * d[4]; j++)
-                chosen[s.op.ids[j]] = true;
+            for (int64_t j = 0; j < d[0] * d[4]; j++) chosen[s.op.ids[j]] = true;
             for (int64_t e = 0; e < d[3]; e++) {
                 int asked = atomic_load(&s.all.asked[e]);
                 if (chosen[e] ? asked < 1 : asked != 0)
@@ -313,8 +309,7 @@ static void moe_ref__scales_the_sum__by_sum_scale(void **state)
     twice.sum_scale = 2;
     twice.y = space(&s.a, 6 * 9);
     run_moe(&twice, &run);
-    for (int i = 0; i < 54; i++)
-        assert_f64_is(twice.y[i], 2 * s.op.y[i]);
+    for (int i = 0; i < 54; i++) assert_f64_is(twice.y[i], 2 * s.op.y[i]);
     arena_release(&s.a, NULL);
 }
 

@@ -111,8 +111,7 @@ static void norm_ref__is_unchanged__when_the_input_is_scaled_by_a_power_of_two_a
         struct run run = op_run(&s.a, "math", PRECISION_F64);
         run_norm(&s.op, &run);
         double *scaled = space(&s.a, 3 * H);
-        for (int64_t i = 0; i < 3 * H; i++)
-            scaled[i] = ldexp(s.op.x[i], 20);
+        for (int64_t i = 0; i < 3 * H; i++) scaled[i] = ldexp(s.op.x[i], 20);
         struct norm other = s.op;
         other.x = scaled;
         other.y = space(&s.a, 3 * H);
@@ -132,8 +131,7 @@ static void norm_ref__gives_rows_of_mean_square_one__when_there_is_no_weight(voi
     run_norm(&s.op, &run);
     for (int64_t t = 0; t < 4; t++) {
         double sum = 0;
-        for (int64_t h = 0; h < 23; h++)
-            sum += s.op.y[t * 23 + h] * s.op.y[t * 23 + h];
+        for (int64_t h = 0; h < 23; h++) sum += s.op.y[t * 23 + h] * s.op.y[t * 23 + h];
         assert_f64_close(sum / 23, 1.0, 0, 1e-14);
     }
     arena_release(&s.a, NULL);
@@ -161,8 +159,7 @@ static void norm_ref__gives_the_same_bits__in_place_alone_and_on_any_number_of_t
             run_norm(&alone, &run);
             assert_f64_bits(alone.y, s.op.y + 7 * H, 1, H);
             double *x = space(&s.a, T * H);
-            for (int i = 0; i < T * H; i++)
-                x[i] = s.op.x[i];
+            for (int i = 0; i < T * H; i++) x[i] = s.op.x[i];
             in_place.x = in_place.y = x;
             run_norm(&in_place, &run);
             assert_f64_bits(x, s.op.y, T, H);
@@ -177,8 +174,7 @@ static void norm_ref__keeps_a_nan_in_its_row(void **state)
     struct norm_scene s;
     make(&s, 3, 5, 1e-6, 2);
     double *x = space(&s.a, 15);
-    for (int i = 0; i < 15; i++)
-        x[i] = s.op.x[i];
+    for (int i = 0; i < 15; i++) x[i] = s.op.x[i];
     x[7] = NAN;
     struct norm op = s.op;
     op.x = x;
@@ -188,8 +184,7 @@ static void norm_ref__keeps_a_nan_in_its_row(void **state)
     run_norm(&op, &run);
     assert_f64_bits(op.y, s.op.y, 1, 5);
     assert_f64_bits(op.y + 10, s.op.y + 10, 1, 5);
-    for (int i = 5; i < 10; i++)
-        assert_true(isnan(op.y[i]));
+    for (int i = 5; i < 10; i++) assert_true(isnan(op.y[i]));
     arena_release(&s.a, NULL);
 }
 

@@ -88,8 +88,7 @@ static enum err_code norm_rounded_to_bf16(const void *arg, struct run *run, stru
 {
     const struct norm *op = arg;
     enum err_code rc = norm_naive(op, run, err);
-    for (int64_t i = 0; i < op->T * op->H; i++)
-        op->y[i] = dtype_round(DT_BF16, op->y[i]);
+    for (int64_t i = 0; i < op->T * op->H; i++) op->y[i] = dtype_round(DT_BF16, op->y[i]);
     return rc;
 }
 

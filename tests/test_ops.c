@@ -36,8 +36,7 @@ static void list__holds_the_ops_of_the_command_line(void **state)
     static const char *const names[] = {"embed",  "norm",       "rope",       "linear", "mla.q",
                                         "mla.kv", "mla.core",   "mla.output", "router", "int4",
                                         "moe",    "moe.shared", "mlp",        "logits"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        assert_non_null(op_find(names[i]));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) assert_non_null(op_find(names[i]));
     assert_null(op_find("mla"));
     assert_null(op_find(""));
     assert_null(op_find("Norm"));

@@ -18,8 +18,7 @@ static struct profile found(const char *name)
 static int points(const struct profile *p)
 {
     int n = 0;
-    for (int i = 0; i < RP_COUNT; i++)
-        n += p->rounds[i];
+    for (int i = 0; i < RP_COUNT; i++) n += p->rounds[i];
     return n;
 }
 
@@ -65,8 +64,7 @@ static void find__lists_the_known_names__when_unknown(void **state)
         struct profile p;
         assert_int_equal(profile_find(bad[i], &p, &err), ERR_USAGE);
         assert_err(&err, ERR_USAGE, "profile", NULL, bad[i][0] ? bad[i] : "\"\"", "math");
-        for (int k = 0; profile_name(k); k++)
-            assert_non_null(strstr(err.wanted, profile_name(k)));
+        for (int k = 0; profile_name(k); k++) assert_non_null(strstr(err.wanted, profile_name(k)));
         assert_non_null(strstr(err.wanted, "+exact"));
     }
 }

@@ -1,5 +1,5 @@
-/* test_report_text.c: a recorded result as text: verdict first, place, bound, names; nothing but ASCII and no colour
- * where none is asked for. */
+/* test_report_text.c: a recorded result as text: verdict first, place, bound, names; nothing but
+ * ASCII and no colour where none is asked for. */
 #include "reports/text.h"
 #include "tests/support.h"
 
@@ -21,33 +21,44 @@ static char *render(const char *json, bool colour, int rows)
 }
 
 static const char *const failing =
-    "{\"verdict\": \"fail\", \"compared\": 2, \"failed\": 1, \"unchecked\": [\"logits\"], \"profile\": \"hf4\","
-    " \"profile_how\": \"as asked\", \"first\": {\"tap\": \"layers.1.mlp\", \"op\": \"moe\", \"layer\": 1, \"row\": 3, \"col\": 7},"
-    " \"taps\": [{\"name\": \"embed\", \"op\": \"embed\", \"verdict\": \"pass\", \"rel_rms\": 0.0, \"bound\": 1e-3,"
+    "{\"verdict\": \"fail\", \"compared\": 2, \"failed\": 1, \"unchecked\": [\"logits\"], "
+    "\"profile\": \"hf4\","
+    " \"profile_how\": \"as asked\", \"first\": {\"tap\": \"layers.1.mlp\", \"op\": \"moe\", "
+    "\"layer\": 1, \"row\": 3, \"col\": 7},"
+    " \"taps\": [{\"name\": \"embed\", \"op\": \"embed\", \"verdict\": \"pass\", \"rel_rms\": 0.0, "
+    "\"bound\": 1e-3,"
     " \"bound_from\": \"user\", \"max_abs\": 0.0, \"worst\": null, \"why\": \"\"},"
-    " {\"name\": \"layers.1.mlp\", \"op\": \"moe\", \"verdict\": \"fail\", \"rel_rms\": \"inf\", \"bound\": 1e-3,"
-    " \"bound_from\": \"user: --bound\", \"max_abs\": 2.5, \"worst\": {\"row\": 3, \"col\": 7, \"subject\": \"nan\","
+    " {\"name\": \"layers.1.mlp\", \"op\": \"moe\", \"verdict\": \"fail\", \"rel_rms\": \"inf\", "
+    "\"bound\": 1e-3,"
+    " \"bound_from\": \"user: --bound\", \"max_abs\": 2.5, \"worst\": {\"row\": 3, \"col\": 7, "
+    "\"subject\": \"nan\","
     " \"truth\": 0.5}, \"why\": \"1 cells are NaN\"}],"
-    " \"flips\": [{\"layer\": 1, \"row\": 4, \"gap\": 0.5, \"allowed\": 0.01, \"certified\": false},"
+    " \"flips\": [{\"layer\": 1, \"row\": 4, \"gap\": 0.5, \"allowed\": 0.01, \"certified\": "
+    "false},"
     " {\"layer\": 1, \"row\": 5, \"gap\": 0.001, \"allowed\": 0.01, \"certified\": true}],"
-    " \"missing\": [\"logits\"], \"extra\": [], \"promised\": [\"logits\"], \"note\": \"mind this\"}";
+    " \"missing\": [\"logits\"], \"extra\": [], \"promised\": [\"logits\"], \"note\": \"mind "
+    "this\"}";
 
 static void report__says_verdict_place_and_bound__of_a_failure(void **state)
 {
     (void)state;
     static const char *const wanted[] = {
         "FAIL: 2 taps compared, 1 differ, 1 unchecked; profile hf4, as asked\n",
-        "first divergence: layers.1.mlp (op moe, layer 1, row 3, column 7)\n", "bound: user: --bound\n",
+        "first divergence: layers.1.mlp (op moe, layer 1, row 3, column 7)\n",
+        "bound: user: --bound\n",
         "worst element: row 3, column 7: subject nan, truth 0.5\n",
-        "router: 2 rows chose other experts, 1 certified as near ties\n", "layer 1, row 4: gap 0.5, score errors allow 0.01\n",
-        "promised or required, and absent (1): logits\n", "note: mind this\n",
+        "router: 2 rows chose other experts, 1 certified as near ties\n",
+        "layer 1, row 4: gap 0.5, score errors allow 0.01\n",
+        "promised or required, and absent (1): logits\n",
+        "note: mind this\n",
     };
     char *text = render(failing, false, 12);
     assert_int_equal(strncmp(text, "FAIL", 4), 0);
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         if (!strstr(text, wanted[i])) fail_msg("not in the report: %s\n%s", wanted[i], text);
     }
-    for (const char *p = text; *p; p++) assert_true((unsigned char)*p < 0x7f && (*p >= ' ' || *p == '\n'));
+    for (const char *p = text; *p; p++)
+        assert_true((unsigned char)*p < 0x7f && (*p >= ' ' || *p == '\n'));
     assert_null(strstr(text, "\nembed"));
     free(text);
     text = render(failing, false, 0);
@@ -66,7 +77,8 @@ static void report__uses_colour__only_when_asked(void **state)
 static void report__says_that_nothing_was_compared(void **state)
 {
     (void)state;
-    char *text = render("{\"verdict\": \"fail\", \"compared\": 0, \"failed\": 0, \"first\": null}", false, 12);
+    char *text = render("{\"verdict\": \"fail\", \"compared\": 0, \"failed\": 0, \"first\": null}",
+                        false, 12);
     assert_non_null(strstr(text, "never a pass"));
     free(text);
 }

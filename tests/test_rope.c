@@ -83,8 +83,7 @@ static void rope_table__equals_transformers_within_an_ulp__for_every_model(void 
         const float *want = case_f32(&c, "inv_freq");
         assert_f32_ulps(table.frequency, want, 1, config.rope / 2, 1);
         assert_f64_close(table.factor, case_real(&c, "attention_factor"), 0, 1e-15);
-        for (int64_t k = 0; k < config.rope / 2; k++)
-            equal += table.frequency[k] == want[k];
+        for (int64_t k = 0; k < config.rope / 2; k++) equal += table.frequency[k] == want[k];
         all += config.rope / 2;
     }
     if (all - equal > 4) fail_msg("%d of %d frequencies are equal", (int)equal, (int)all);
@@ -313,8 +312,7 @@ static void rope_ref__touches_only_its_columns__when_offset_and_stride_leave_oth
     const int64_t position[T] = {9, 3, 0, 77, 1};
     struct rope_table table = plain(R);
     double *x = random_f64(&a, 7, "x", T * HEADS * STRIDE, 2.0), *tight = space(&a, T * HEADS * R);
-    for (int i = 0; i < T * HEADS * R; i++)
-        tight[i] = x[i / R * STRIDE + OFFSET + i % R];
+    for (int i = 0; i < T * HEADS * R; i++) tight[i] = x[i / R * STRIDE + OFFSET + i % R];
     struct rope op = {.T = T,
                       .heads = HEADS,
                       .stride = STRIDE,
@@ -363,8 +361,7 @@ static void rope_ref__multiplies_by_the_attention_factor(void **state)
     struct run run = op_run(&a, "math", PRECISION_F64);
     rotate(&op, &run);
     rotate(&twice, &run);
-    for (int i = 0; i < 8; i++)
-        assert_f64_is(twice.x[i], 2 * op.x[i]);
+    for (int i = 0; i < 8; i++) assert_f64_is(twice.x[i], 2 * op.x[i]);
     arena_release(&a, NULL);
 }
 

@@ -18,8 +18,7 @@ static int32_t *ids_space(struct arena *a, int64_t n)
     struct err err = ERR_INIT;
     int32_t *ids = arena_alloc(a, n, sizeof *ids, "ids", &err);
     assert_ok(&err);
-    for (int64_t i = 0; i < n; i++)
-        ids[i] = -77;
+    for (int64_t i = 0; i < n; i++) ids[i] = -77;
     return ids;
 }
 
@@ -95,8 +94,7 @@ static void with_logits(struct router_scene *s, int64_t T, int64_t E, int64_t k,
     *s = (struct router_scene){0};
     double *unit = space(&s->a, E * E);
     float *data = (float *)space(&s->a, E * E);
-    for (int64_t i = 0; i < E * E; i++)
-        unit[i] = i / E == i % E;
+    for (int64_t i = 0; i < E * E; i++) unit[i] = i / E == i % E;
     dtype_from_f64(DT_F32, unit, E * E, data);
     s->w = matrix_of("gate", DT_F32, E, E, data);
     s->op = (struct router){.T = T,

@@ -55,10 +55,8 @@ static void round__treats_an_array_as_its_elements(void **state)
     (void)state;
     struct run run = a_run("vllm", PRECISION_F32, DT_BF16);
     double x[100], want[100];
-    for (int i = 0; i < 100; i++)
-        x[i] = sin(i) * exp(i - 50);
-    for (int i = 0; i < 100; i++)
-        want[i] = run_round_one(&run, RP_NORM, x[i]);
+    for (int i = 0; i < 100; i++) x[i] = sin(i) * exp(i - 50);
+    for (int i = 0; i < 100; i++) want[i] = run_round_one(&run, RP_NORM, x[i]);
     run_round(&run, RP_NORM, x, 100);
     assert_f64_bits(x, want, 10, 10);
     run_round(&run, RP_NORM, x, 0);
@@ -89,8 +87,7 @@ static void parallel__visits_each_index_once__on_any_number_of_threads(void **st
             memset(&v, 0, sizeof v);
             v.threads = threads[t];
             run_parallel(&run, sizes[s], visit, &v);
-            for (int64_t i = 0; i < 1000; i++)
-                assert_int_equal(v.count[i], i < sizes[s]);
+            for (int64_t i = 0; i < 1000; i++) assert_int_equal(v.count[i], i < sizes[s]);
             assert_int_equal(v.bad_worker, 0);
         }
     }

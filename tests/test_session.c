@@ -1,5 +1,6 @@
-/* test_session.c: a row's bits depend on its own sequence alone: not on chunks, threads, block sizes or the sequences
- * beside it; prefill expanded, chunked, decode absorbed and paged agree to 1e-12 in float64. */
+/* test_session.c: a row's bits depend on its own sequence alone: not on chunks, threads, block
+ * sizes or the sequences beside it; prefill expanded, chunked, decode absorbed and paged agree to
+ * 1e-12 in float64. */
 #include "core/compare.h"
 #include "tests/golden.h"
 #include "tests/support.h"
@@ -14,7 +15,8 @@ static struct view view_of(const struct dump_tap *t)
 }
 
 /* Every tap of `a`, rows mapped into `b`, within a relative bound a row (0: the same bits). */
-static void check_same(const struct dump *a, const struct dump *b, const int64_t *row, double bound, const char *what)
+static void check_same(const struct dump *a, const struct dump *b, const int64_t *row, double bound,
+                       const char *what)
 {
     assert_int_equal(a->count, b->count);
     assert_true(a->count > 10);
@@ -24,8 +26,10 @@ static void check_same(const struct dump *a, const struct dump *b, const int64_t
         assert_non_null(t);
         measure_views(view_of(s), view_of(t), row, &m, NULL, NULL, NULL);
         bool ints = dtype_is_int(s->tensor->dtype), exact = bound == 0 || ints;
-        if (m.elements == 0 || m.special_mismatch || (exact ? m.differing != 0 : judge_fails(m.worst_row_rel, bound)))
-            fail_msg("%s: %s: %lld cells differ, worst row %g", what, s->name, (long long)m.differing, m.worst_row_rel);
+        if (m.elements == 0 || m.special_mismatch ||
+            (exact ? m.differing != 0 : judge_fails(m.worst_row_rel, bound)))
+            fail_msg("%s: %s: %lld cells differ, worst row %g", what, s->name,
+                     (long long)m.differing, m.worst_row_rel);
     }
 }
 
@@ -98,7 +102,8 @@ static void batch__gives_each_sequence_its_own_bits__when_lengths_differ(void **
     for (int s = 0; s < 4; begin += lengths[s++]) {
         struct golden one = g;
         int64_t row[32];
-        one.tokens = (struct tokens){.id = g.tokens.id + begin, .count = lengths[s], .length = &lengths[s], .sequences = 1};
+        one.tokens = (struct tokens){
+            .id = g.tokens.id + begin, .count = lengths[s], .length = &lengths[s], .sequences = 1};
         for (int64_t i = 0; i < lengths[s]; i++) row[i] = begin + i;
         o.chunk = 0;
         golden_run(&one, NULL, &o, NULL, &single);
@@ -154,7 +159,9 @@ static void forced__refuses_experts__that_no_router_could_choose(void **state)
     static const struct {
         int32_t ids[8];
         const char *found;
-    } bad[] = {{{0, 1, 2, 3, 4, 5, 6, 16}, "16"}, {{0, 1, 2, 3, 4, 4, 6, 7}, "expert 4 twice"}, {{-1, 1, 2, 3, 4, 5, 6, 7}, "-1"}};
+    } bad[] = {{{0, 1, 2, 3, 4, 5, 6, 16}, "16"},
+               {{0, 1, 2, 3, 4, 4, 6, 7}, "expert 4 twice"},
+               {{-1, 1, 2, 3, 4, 5, 6, 7}, "-1"}};
     struct golden g;
     struct loaded l;
     golden_open(&g, "tiny-k25");
@@ -162,7 +169,11 @@ static void forced__refuses_experts__that_no_router_could_choose(void **state)
         struct err err = ERR_INIT;
         struct dump d;
         struct forced f;
-        const struct st_part part = {.name = "layers.1.experts", .dtype = DT_I32, .dims = 2, .shape = {2, 4}, .data = bad[i].ids};
+        const struct st_part part = {.name = "layers.1.experts",
+                                     .dtype = DT_I32,
+                                     .dims = 2,
+                                     .shape = {2, 4},
+                                     .data = bad[i].ids};
         const char *path = folder_path(state, "bad.safetensors");
         write_safetensors(path, &part, 1, NULL, 0);
         (void)!loaded_open(&l, g.model, &err);
@@ -185,7 +196,8 @@ int main(void)
         cmocka_unit_test(batch__gives_each_sequence_its_own_bits__when_lengths_differ),
         cmocka_unit_test(linear_blas__agrees_with_own__as_far_as_sums_may_differ),
         cmocka_unit_test(session__refuses_tokens__outside_the_vocabulary),
-        cmocka_unit_test_setup_teardown(forced__refuses_experts__that_no_router_could_choose, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(forced__refuses_experts__that_no_router_could_choose,
+                                        folder_setup, folder_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

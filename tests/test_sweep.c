@@ -20,8 +20,7 @@ static enum err_code verb(json_t **result, struct err *err, int argc, const char
     struct args a = {0};
     char *copy[16];
     assert_in_range(argc, 0, 14);
-    for (int i = 0; i < argc; i++)
-        copy[i] = (char *)(uintptr_t)argv[i];
+    for (int i = 0; i < argc; i++) copy[i] = (char *)(uintptr_t)argv[i];
     copy[argc++] = (char *)(uintptr_t) "--json";
     *result = json_object();
     if (args_parse(&a, &verb_op, argc, copy, err) != ERR_OK) return err->code;

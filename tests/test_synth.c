@@ -22,8 +22,7 @@ static void x__matches_the_published_values__at_seed_7(void **state)
     };
     for (size_t r = 0; r < 2; r++) {
         uint64_t base = synth_base(7, rows[r].name);
-        for (int64_t i = 0; i < 3; i++)
-            assert_true(synth_x(base, i) == rows[r].x[i]);
+        for (int64_t i = 0; i < 3; i++) assert_true(synth_x(base, i) == rows[r].x[i]);
     }
 }
 
@@ -33,8 +32,7 @@ static void u__matches_the_published_values__at_seed_7(void **state)
     static const double want[3] = {-0.8469617366790771, 0.6284626722335815, -0.6772021055221558};
     double got[3];
     uint64_t base = synth_base(7, "model.embed_tokens.weight");
-    for (int64_t i = 0; i < 3; i++)
-        got[i] = synth_u(base, i);
+    for (int64_t i = 0; i < 3; i++) got[i] = synth_u(base, i);
     assert_f64_bits(got, want, 1, 3);
 }
 

@@ -95,8 +95,7 @@ static void list__leaves_out_shared__when_there_are_no_shared_experts(void **sta
     int64_t n;
     c.shared_experts = 0;
     assert_int_equal(tap_list(&c, 0, 3, &taps, &n, &err), ERR_OK);
-    for (int64_t i = 0; i < n; i++)
-        assert_null(strstr(taps[i].name, "shared"));
+    for (int64_t i = 0; i < n; i++) assert_null(strstr(taps[i].name, "shared"));
     free(taps);
 }
 

@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-static void check(const char *spec, const int64_t *id, int64_t count, const int64_t *length, int64_t sequences)
+static void check(const char *spec, const int64_t *id, int64_t count, const int64_t *length,
+                  int64_t sequences)
 {
     struct tokens t;
     struct err err = ERR_INIT;
@@ -47,10 +48,12 @@ static void tokens__are_read__from_safetensors(void **state)
     static const int32_t one[] = {1, 5, 9};
     static const int64_t two[] = {1, 5, 9, 7}, lengths[] = {2, 2};
     const char *path = folder_path(state, "t.safetensors");
-    const struct st_part row = {.name = "input_ids", .dtype = DT_I32, .dims = 1, .shape = {3}, .data = one};
+    const struct st_part row = {
+        .name = "input_ids", .dtype = DT_I32, .dims = 1, .shape = {3}, .data = one};
     write_safetensors(path, &row, 1, NULL, 0);
     check(path, ids, 3, three, 1);
-    const struct st_part rows = {.name = "input_ids", .dtype = DT_I64, .dims = 2, .shape = {2, 2}, .data = two};
+    const struct st_part rows = {
+        .name = "input_ids", .dtype = DT_I64, .dims = 2, .shape = {2, 2}, .data = two};
     write_safetensors(path, &rows, 1, NULL, 0);
     check(path, ids, 4, lengths, 2);
 }
@@ -120,9 +123,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens__are_read__from_a_list),
-        cmocka_unit_test_setup_teardown(tokens__are_read__from_json_files, folder_setup, folder_teardown),
-        cmocka_unit_test_setup_teardown(tokens__are_read__from_safetensors, folder_setup, folder_teardown),
-        cmocka_unit_test_setup_teardown(tokens__are_refused__with_the_place, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(tokens__are_read__from_json_files, folder_setup,
+                                        folder_teardown),
+        cmocka_unit_test_setup_teardown(tokens__are_read__from_safetensors, folder_setup,
+                                        folder_teardown),
+        cmocka_unit_test_setup_teardown(tokens__are_refused__with_the_place, folder_setup,
+                                        folder_teardown),
         cmocka_unit_test(tokens_check__names_the_token__outside_the_vocabulary),
         cmocka_unit_test(tokens_copy__refuses_lengths__that_do_not_sum),
     };

@@ -75,8 +75,7 @@ void tidy_length(struct tidy *t, const char *path, const char *text)
 static size_t skip_opaque(const char *text, size_t at)
 {
     if (text[at] == '/' && text[at + 1] == '/') {
-        while (text[at] && text[at] != '\n')
-            at++;
+        while (text[at] && text[at] != '\n') at++;
         return at;
     }
     if (text[at] == '/' && text[at + 1] == '*') {
@@ -106,8 +105,7 @@ static char *only_code(const char *text, bool keep_directives)
     while (text[at]) {
         size_t end = skip_opaque(text, at);
         if (end == at && text[at] == '#' && line_begins && !keep_directives) {
-            while (text[end] && (text[end] != '\n' || text[end - 1] == '\\'))
-                end++;
+            while (text[end] && (text[end] != '\n' || text[end - 1] == '\\')) end++;
         }
         line_begins = text[at] == '\n' || (line_begins && isspace((unsigned char)text[at]));
         if (end == at) {
@@ -128,10 +126,8 @@ struct head {
 
 static struct head trim(const char *text, size_t begin, size_t end)
 {
-    while (begin < end && isspace((unsigned char)text[begin]))
-        begin++;
-    while (end > begin && isspace((unsigned char)text[end - 1]))
-        end--;
+    while (begin < end && isspace((unsigned char)text[begin])) begin++;
+    while (end > begin && isspace((unsigned char)text[end - 1])) end--;
     return (struct head){begin, end};
 }
 
@@ -203,8 +199,7 @@ void tidy_calls(struct tidy *t, const char *path, const char *text)
         for (int k = 0; banned[k]; k++) {
             if (!word_at(code, i, banned[k])) continue;
             size_t next = i + strlen(banned[k]);
-            while (isspace((unsigned char)code[next]))
-                next++;
+            while (isspace((unsigned char)code[next])) next++;
             if (code[next] == '(') complain(t, path, line_of(code, i), "a call of %s()", banned[k]);
         }
     }

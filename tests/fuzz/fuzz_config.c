@@ -26,7 +26,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CHECK(c.quant.kind != QUANT_FP8_BLOCK || (c.quant.block[0] > 0 && c.quant.block[1] > 0));
     CHECK(c.quant.kind != QUANT_PACKED ||
           ((c.quant.bits == 4 || c.quant.bits == 8) && c.quant.group >= 0));
-    for (int64_t i = 0; i < c.layers; i++)
-        (void)config_is_moe(&c, i);
+    for (int64_t i = 0; i < c.layers; i++) (void)config_is_moe(&c, i);
     return 0;
 }

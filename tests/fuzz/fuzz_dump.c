@@ -29,8 +29,7 @@ static void check_dump(const struct dump *d)
         sum += d->lengths[i];
     }
     CHECK(!d->lengths || !d->tokens || sum == d->token_count);
-    for (int64_t i = 0; i < d->promised_count; i++)
-        CHECK(d->promised[i]);
+    for (int64_t i = 0; i < d->promised_count; i++) CHECK(d->promised[i]);
     CHECK(d->engine && d->profile);
 }
 

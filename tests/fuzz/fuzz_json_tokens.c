@@ -15,8 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (rc == ERR_OK) {
         int64_t sum = 0;
         CHECK(t.count > 0 && t.sequences > 0);
-        for (int64_t i = 0; i < t.count; i++)
-            CHECK(t.id[i] >= 0);
+        for (int64_t i = 0; i < t.count; i++) CHECK(t.id[i] >= 0);
         for (int64_t i = 0; i < t.sequences; i++) {
             CHECK(t.length[i] > 0);
             sum += t.length[i];

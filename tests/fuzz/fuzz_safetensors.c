@@ -55,8 +55,7 @@ static void open_and_check(const uint8_t *data, size_t size)
     enum err_code rc = st_open_memory(&f, "fuzz", data, (int64_t)size, &err);
     CHECK(rc == err.code);
     if (rc == ERR_OK) {
-        for (int64_t i = 0; i < f.count; i++)
-            check_tensor(&f, &f.tensors[i], data + size);
+        for (int64_t i = 0; i < f.count; i++) check_tensor(&f, &f.tensors[i], data + size);
         plan_again(&f);
     } else {
         CHECK(err.what[0] && err.where[0]);

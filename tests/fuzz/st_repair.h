@@ -11,13 +11,11 @@
 static inline uint8_t *st_repaired(const uint8_t *data, size_t size)
 {
     size_t end = size;
-    while (end > 8 && data[end - 1] != '}')
-        end--;
+    while (end > 8 && data[end - 1] != '}') end--;
     uint8_t *copy = end > 8 ? malloc(size) : NULL;
     if (!copy) return NULL;
     memcpy(copy, data, size);
-    for (int i = 0; i < 8; i++)
-        copy[i] = (uint8_t)((uint64_t)(end - 8) >> (8 * i));
+    for (int i = 0; i < 8; i++) copy[i] = (uint8_t)((uint64_t)(end - 8) >> (8 * i));
     return copy;
 }
 

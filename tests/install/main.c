@@ -1,7 +1,7 @@
 /* main.c: an outside program that uses an installed assay: writes a dump of one tap, reads it back,
  * and exits 0 only if the file says what was put in. Not linked with anything of this tree. Run by
  * ci/test_install.sh */
-#include "assay.h"
+#include <assay.h>
 
 #include "core/dump.h"
 
@@ -55,6 +55,33 @@ static enum err_code read_dump(const char *path, struct err *err)
     return err->code;
 }
 
+/* The short way: one call writes, one compares; a changed element must be found where it is. */
+static enum err_code compare_dumps(const char *path, struct err *err)
+{
+    float mine[ROWS * COLS], truth[ROWS * COLS];
+    char other[1024];
+    for (int i = 0; i < ROWS * COLS; i++) {
+        mine[i] = truth[i] = (float)i + 1;
+    }
+    mine[2 * COLS + 1] += 1;
+    const struct assay_tap a = {"embed", DT_F32, ROWS, COLS, mine},
+                           b = {"embed", DT_F32, ROWS, COLS, truth};
+    struct assay_verdict v;
+    snprintf(other, sizeof other, "%s.truth", path);
+    if (assay_dump_write(path, &a, 1, "[7, 8, 9]", "outside", err) != ERR_OK ||
+        assay_dump_write(other, &b, 1, "[7, 8, 9]", NULL, err) != ERR_OK) {
+        return err->code;
+    }
+    enum err_code same = assay_compare(path, path, 0, &v, err);
+    enum err_code differs = assay_compare(path, other, 1e-3, &v, err);
+    if (same != ERR_OK || differs != ERR_DIFF || v.row != 2 || v.col != 1) {
+        err_set(err, ERR_DIFF,
+                "compare|embed|%d, %d at row %lld, column %lld|0, 1 at row 2, column 1", (int)same,
+                (int)differs, (long long)v.row, (long long)v.col);
+    }
+    return err->code;
+}
+
 int main(int argc, char **argv)
 {
     struct err err = ERR_INIT;
@@ -63,7 +90,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: outside FILE\n");
         return EXIT_FAILURE;
     }
-    if (write_dump(argv[1], &err) != ERR_OK || read_dump(argv[1], &err) != ERR_OK) {
+    if (write_dump(argv[1], &err) != ERR_OK || read_dump(argv[1], &err) != ERR_OK ||
+        compare_dumps(argv[1], &err) != ERR_OK) {
         fprintf(stderr, "outside: %s\n", err_line(&err, line, sizeof line));
         return EXIT_FAILURE;
     }

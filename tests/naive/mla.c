@@ -32,10 +32,8 @@ enum err_code mla_kv_naive(const struct mla_kv *op, struct run *run, struct err 
         arena_alloc(run->arena, op->T * width, sizeof *both, "naive latent and key", err);
     enum err_code rc = both ? naive_product(op->a, op->T, op->x, both, run, err) : err->code;
     for (int64_t t = 0; rc == ERR_OK && t < op->T; t++) {
-        for (int64_t i = 0; i < op->L; i++)
-            op->latent[t * op->L + i] = both[t * width + i];
-        for (int64_t i = 0; i < op->R; i++)
-            op->k_rope[t * op->R + i] = both[t * width + op->L + i];
+        for (int64_t i = 0; i < op->L; i++) op->latent[t * op->L + i] = both[t * width + i];
+        for (int64_t i = 0; i < op->R; i++) op->k_rope[t * op->R + i] = both[t * width + op->L + i];
     }
     struct norm norm = {
         .T = op->T, .H = op->L, .eps = op->eps, .x = op->latent, .w = op->norm, .y = op->latent};
@@ -58,8 +56,7 @@ static double expand(const struct mla_core *op, const double *kv_b, int64_t row,
                      const double *latent)
 {
     double sum = 0;
-    for (int64_t l = 0; l < op->L; l++)
-        sum += kv_b[row * op->L + l] * latent[l];
+    for (int64_t l = 0; l < op->L; l++) sum += kv_b[row * op->L + l] * latent[l];
     return sum;
 }
 
@@ -73,10 +70,8 @@ static void attend(const struct mla_core *op, const double *kv_b, int64_t i, int
     for (int64_t s = 0; s <= last; s++) {
         const double *entry = cache_read(op->cache, op->layer, sequence, s);
         double dot = 0;
-        for (int64_t d = 0; d < op->P; d++)
-            dot += q[d] * expand(op, kv_b, first_row + d, entry);
-        for (int64_t d = 0; d < op->R; d++)
-            dot += q[op->P + d] * entry[op->L + d];
+        for (int64_t d = 0; d < op->P; d++) dot += q[d] * expand(op, kv_b, first_row + d, entry);
+        for (int64_t d = 0; d < op->R; d++) dot += q[op->P + d] * entry[op->L + d];
         p[s] = op->scale * dot;
         largest = p[s] > largest ? p[s] : largest;
     }
@@ -104,8 +99,7 @@ enum err_code mla_core_naive(const struct mla_core *op, struct run *run, struct 
     double *kv_b = naive_matrix(op->kv_b, run, err);
     double *p = kv_b ? arena_alloc(run->arena, longest, sizeof *p, "naive scores", err) : NULL;
     for (int64_t i = 0; p && i < op->rows->count; i++) {
-        for (int64_t h = 0; h < op->heads; h++)
-            attend(op, kv_b, i, h, p);
+        for (int64_t h = 0; h < op->heads; h++) attend(op, kv_b, i, h, p);
     }
     arena_release(run->arena, mark);
     return p ? ERR_OK : err->code;

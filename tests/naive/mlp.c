@@ -18,8 +18,7 @@ enum err_code mlp_naive(const struct mlp *op, struct run *run, struct err *err)
     enum err_code rc = gate && up ? ERR_OK : err->code;
     if (rc == ERR_OK) rc = naive_product(op->gate, op->T, op->x, gate, run, err);
     if (rc == ERR_OK) rc = naive_product(op->up, op->T, op->x, up, run, err);
-    for (int64_t i = 0; rc == ERR_OK && i < n; i++)
-        gate[i] = naive_silu(gate[i]) * up[i];
+    for (int64_t i = 0; rc == ERR_OK && i < n; i++) gate[i] = naive_silu(gate[i]) * up[i];
     if (rc == ERR_OK) rc = naive_product(op->down, op->T, gate, op->y, run, err);
     arena_release(run->arena, mark);
     return rc;

@@ -27,12 +27,10 @@ enum err_code moe_naive(const struct moe *op, struct run *run, struct err *err)
     double *term = arena_alloc(run->arena, op->H, sizeof *term, "naive expert", err);
     enum err_code rc = term ? ERR_OK : err->code;
     for (int64_t t = 0; rc == ERR_OK && t < op->T; t++) {
-        for (int64_t i = 0; i < op->H; i++)
-            op->y[t * op->H + i] = 0;
+        for (int64_t i = 0; i < op->H; i++) op->y[t * op->H + i] = 0;
         for (int64_t j = 0; rc == ERR_OK && j < op->top_k; j++)
             rc = add_expert(op, t, j, term, run, err);
-        for (int64_t i = 0; i < op->H; i++)
-            op->y[t * op->H + i] *= op->sum_scale;
+        for (int64_t i = 0; i < op->H; i++) op->y[t * op->H + i] *= op->sum_scale;
     }
     arena_release(run->arena, mark);
     return rc;

@@ -9,8 +9,7 @@ enum err_code norm_naive(const struct norm *op, struct run *run, struct err *err
     for (int64_t t = 0; t < op->T; t++) {
         const double *x = op->x + t * op->H;
         double sum = 0;
-        for (int64_t i = 0; i < op->H; i++)
-            sum += x[i] * x[i];
+        for (int64_t i = 0; i < op->H; i++) sum += x[i] * x[i];
         double root = sqrt(sum / (double)op->H + op->eps);
         for (int64_t i = 0; i < op->H; i++) {
             double w = op->w ? naive_element(op->w, i) : 1;

@@ -12,14 +12,12 @@ struct choice {
 static void scores_of(const struct router *op, const double *z, double *score)
 {
     double largest = z[0], sum = 0;
-    for (int64_t e = 0; e < op->E; e++)
-        largest = z[e] > largest ? z[e] : largest;
+    for (int64_t e = 0; e < op->E; e++) largest = z[e] > largest ? z[e] : largest;
     for (int64_t e = 0; e < op->E; e++) {
         score[e] = op->scoring == SCORING_SIGMOID ? 1 / (1 + exp(-z[e])) : exp(z[e] - largest);
         sum += score[e];
     }
-    for (int64_t e = 0; op->scoring == SCORING_SOFTMAX && e < op->E; e++)
-        score[e] /= sum;
+    for (int64_t e = 0; op->scoring == SCORING_SOFTMAX && e < op->E; e++) score[e] /= sum;
 }
 
 /* Takes the open item of the largest value, the first one on a tie; returns it, or -1. */
@@ -36,8 +34,7 @@ static int64_t take_best(const double *value, bool *open, int64_t n)
 static double group_score(const struct router *op, const double *key, int64_t group)
 {
     int64_t n = op->E / op->groups, first = group * n, best = first;
-    for (int64_t e = first; e < first + n; e++)
-        best = key[e] > key[best] ? e : best;
+    for (int64_t e = first; e < first + n; e++) best = key[e] > key[best] ? e : best;
     if (op->method != TOPK_NOAUX_TC) return key[best];
     int64_t second = -1;
     for (int64_t e = first; e < first + n; e++) {
@@ -50,8 +47,7 @@ static double group_score(const struct router *op, const double *key, int64_t gr
 static void open_groups(const struct router *op, struct choice *c)
 {
     int64_t per_group = op->E / op->groups;
-    for (int64_t e = 0; e < op->E; e++)
-        c->open[e] = op->groups == 1;
+    for (int64_t e = 0; e < op->E; e++) c->open[e] = op->groups == 1;
     if (op->groups == 1) return;
     for (int64_t g = 0; g < op->groups; g++) {
         c->group[g] = group_score(op, c->key, g);
@@ -59,8 +55,7 @@ static void open_groups(const struct router *op, struct choice *c)
     }
     for (int64_t i = 0; i < op->top_groups; i++) {
         int64_t g = take_best(c->group, c->group_open, op->groups);
-        for (int64_t e = g * per_group; e < (g + 1) * per_group; e++)
-            c->open[e] = true;
+        for (int64_t e = g * per_group; e < (g + 1) * per_group; e++) c->open[e] = true;
     }
 }
 
@@ -74,12 +69,10 @@ static void route_token(const struct router *op, int64_t t, struct choice *c)
         c->taken[e] = false;
     }
     if (op->forced && op->forced[t * op->top_k] != -1) {
-        for (int64_t j = 0; j < op->top_k; j++)
-            c->taken[op->forced[t * op->top_k + j]] = true;
+        for (int64_t j = 0; j < op->top_k; j++) c->taken[op->forced[t * op->top_k + j]] = true;
     } else {
         open_groups(op, c);
-        for (int64_t j = 0; j < op->top_k; j++)
-            c->taken[take_best(c->key, c->open, op->E)] = true;
+        for (int64_t j = 0; j < op->top_k; j++) c->taken[take_best(c->key, c->open, op->E)] = true;
     }
     int64_t n = 0;
     for (int64_t e = 0; e < op->E; e++) {
@@ -110,8 +103,7 @@ enum err_code router_naive(const struct router *op, struct run *run, struct err 
                            .open = flags,
                            .group_open = flags + op->E,
                            .taken = flags + 2 * op->E};
-        for (int64_t t = 0; t < op->T; t++)
-            route_token(op, t, &c);
+        for (int64_t t = 0; t < op->T; t++) route_token(op, t, &c);
     }
     arena_release(run->arena, mark);
     return rc;

@@ -52,8 +52,7 @@ double naive_element(const struct tensor *t, int64_t i)
     int size = t->dtype == DT_F8_E4M3 ? 1 : t->dtype == DT_F32 ? 4 : 2;
     const unsigned char *p = tensor_elements(t, i, 1, buf);
     uint32_t bits = 0;
-    for (int b = 0; b < size; b++)
-        bits |= (uint32_t)p[b] << (8 * b);
+    for (int b = 0; b < size; b++) bits |= (uint32_t)p[b] << (8 * b);
     switch (t->dtype) {
     case DT_F8_E4M3:
         return decode(bits, 4, 3);
@@ -79,8 +78,7 @@ static uint32_t word_of(const struct tensor *t, int64_t i)
 static int64_t code_in(uint32_t word, int64_t i, int bits)
 {
     int64_t u = 0;
-    for (int b = 0; b < bits; b++)
-        u += (int64_t)(word >> (bits * i + b) & 1) << b;
+    for (int b = 0; b < bits; b++) u += (int64_t)(word >> (bits * i + b) & 1) << b;
     return u - ((int64_t)1 << (bits - 1));
 }
 
@@ -122,8 +120,7 @@ double *naive_matrix(const struct matrix *w, struct run *run, struct err *err)
     bool ordered = naive_ordered(w);
     double *out = arena_alloc(run->arena, w->out * w->in, sizeof *out, "naive weights", err);
     for (int64_t r = 0; out && r < w->out; r++) {
-        for (int64_t c = 0; c < w->in; c++)
-            out[r * w->in + c] = naive_value(w, r, c, ordered);
+        for (int64_t c = 0; c < w->in; c++) out[r * w->in + c] = naive_value(w, r, c, ordered);
     }
     return out;
 }
@@ -136,8 +133,7 @@ enum err_code naive_product(const struct matrix *w, int64_t T, const double *x, 
     for (int64_t t = 0; values && t < T; t++) {
         for (int64_t o = 0; o < w->out; o++) {
             double sum = 0;
-            for (int64_t k = 0; k < w->in; k++)
-                sum += x[t * w->in + k] * values[o * w->in + k];
+            for (int64_t k = 0; k < w->in; k++) sum += x[t * w->in + k] * values[o * w->in + k];
             y[t * w->out + o] = sum;
         }
     }

@@ -4,6 +4,9 @@
 #include "core/file.h"
 
 #include <fcntl.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,8 +157,19 @@ static int unknown_verb(int argc, char **argv)
     return status;
 }
 
+/* Ops allocate and release the same panels over and over: kept in the heap, their pages are faulted in
+ * once. */
+static void keep_pages(void)
+{
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, 256 << 20);
+    mallopt(M_TRIM_THRESHOLD, 512 << 20);
+#endif
+}
+
 int assay_main(int argc, char **argv)
 {
+    keep_pages();
     fill_standard_streams();
     handle(SIGINT);
     handle(SIGTERM);

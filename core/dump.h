@@ -49,6 +49,16 @@ enum err_code dump_create(struct dump_out *d, const char *path, const struct tap
                           int64_t count, int64_t batch_rows, int64_t keep_first, int64_t keep_end,
                           enum dtype reals, const struct st_meta *meta, int64_t metas,
                           struct err *err) ERR_USED;
+/* The same, in a file `kept` that survives a kill. *resumed: such a file of the same plan was
+ * there; taps that it holds already are told with dump_assume(). One of another plan is an error.
+ */
+enum err_code dump_create_kept(struct dump_out *d, const char *path, const char *kept,
+                               const struct tap *taps, int64_t count, int64_t batch_rows,
+                               int64_t keep_first, int64_t keep_end, enum dtype reals,
+                               const struct st_meta *meta, int64_t metas, bool *resumed,
+                               struct err *err) ERR_USED;
+/* The taps of layers below `layer`, and embed, are in the file already. */
+void dump_assume(struct dump_out *d, int64_t layer);
 enum err_code dump_commit(struct dump_out *d, struct err *err) ERR_USED;
 /* Also after a commit; removes what was not committed. */
 void dump_abandon(struct dump_out *d);

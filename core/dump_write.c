@@ -73,10 +73,11 @@ static enum err_code plan_entries(struct dump_out *d, const struct tap *taps, in
     return ERR_OK;
 }
 
-enum err_code dump_create(struct dump_out *d, const char *path, const struct tap *taps,
+/* Everything but the file. *header is the caller's. */
+static enum err_code plan(struct dump_out *d, const char *path, const struct tap *taps,
                           int64_t count, int64_t batch_rows, int64_t keep_first, int64_t keep_end,
                           enum dtype reals, const struct st_meta *meta, int64_t metas,
-                          struct err *err)
+                          char **header, struct err *err)
 {
     CHECK(0 <= keep_first && keep_first <= keep_end && keep_end <= batch_rows);
     *d = (struct dump_out){.file = FILE_OUT_INIT,
@@ -85,7 +86,6 @@ enum err_code dump_create(struct dump_out *d, const char *path, const struct tap
                            .reals = reals};
     d->sink = (struct tap_sink){.wants = wants, .reals = put_reals, .ints = put_ints, .ctx = d};
     int64_t cols_max = 1;
-    char *header = NULL;
     if (plan_entries(d, taps, count, &cols_max, err) != ERR_OK) return err->code;
     d->keep = calloc((size_t)batch_rows + 1, sizeof *d->keep);
     d->written = calloc((size_t)count + 1, sizeof *d->written);
@@ -94,15 +94,63 @@ enum err_code dump_create(struct dump_out *d, const char *path, const struct tap
         return err_set(err, ERR_MEMORY, "plan dump|%s|no memory", path);
     for (int64_t i = 0; i < batch_rows; i++)
         d->keep[i] = i >= keep_first && i < keep_end ? i - keep_first : -1;
-    if (st_plan(d->entries, d->count, meta, metas, &header, &d->header_bytes, err) != ERR_OK)
-        return err->code;
-    if (file_out_open(&d->file, path, err) == ERR_OK)
+    return st_plan(d->entries, d->count, meta, metas, header, &d->header_bytes, err);
+}
+
+enum err_code dump_create(struct dump_out *d, const char *path, const struct tap *taps,
+                          int64_t count, int64_t batch_rows, int64_t keep_first, int64_t keep_end,
+                          enum dtype reals, const struct st_meta *meta, int64_t metas,
+                          struct err *err)
+{
+    char *header = NULL;
+    if (plan(d, path, taps, count, batch_rows, keep_first, keep_end, reals, meta, metas, &header,
+             err) == ERR_OK &&
+        file_out_open(&d->file, path, err) == ERR_OK)
         (void)!file_out_write(&d->file, header, d->header_bytes, err);
     if (err->code == ERR_OK && d->file.direct)
         err_set(err, ERR_INPUT,
                 "write dump|%s|a device or pipe|a file: taps are written at their place", path);
     free(header);
     return err->code;
+}
+
+/* The file must begin with this very header: same taps, shapes, tokens, profile, version. */
+static enum err_code check_header(const char *kept, const char *header, int64_t bytes,
+                                  struct err *err)
+{
+    struct file_map m;
+    if (file_map(kept, &m, err) != ERR_OK) return err->code;
+    bool same = m.size >= bytes && memcmp(m.data, header, (size_t)bytes) == 0;
+    file_unmap(&m);
+    if (same) return ERR_OK;
+    return err_set(err, ERR_INPUT, "resume|%s|what another run left|this run's, or no file", kept);
+}
+
+enum err_code dump_create_kept(struct dump_out *d, const char *path, const char *kept,
+                               const struct tap *taps, int64_t count, int64_t batch_rows,
+                               int64_t keep_first, int64_t keep_end, enum dtype reals,
+                               const struct st_meta *meta, int64_t metas, bool *resumed,
+                               struct err *err)
+{
+    char *header = NULL;
+    *resumed = false;
+    if (plan(d, path, taps, count, batch_rows, keep_first, keep_end, reals, meta, metas, &header,
+             err) == ERR_OK &&
+        file_out_open_kept(&d->file, path, kept, resumed, err) == ERR_OK &&
+        (!*resumed || check_header(kept, header, d->header_bytes, err) == ERR_OK))
+        (void)!file_out_write_at(&d->file, header, d->header_bytes, 0, err);
+    free(header);
+    return err->code;
+}
+
+void dump_assume(struct dump_out *d, int64_t layer)
+{
+    for (int64_t i = 0; i < d->count; i++) {
+        enum tap_kind kind;
+        int64_t of;
+        bool known = tap_parse(d->entries[i].name, &kind, &of);
+        if (known && (kind == TAP_EMBED || (of >= 0 && of < layer))) d->written[i] = d->kept;
+    }
 }
 
 enum err_code dump_commit(struct dump_out *d, struct err *err)

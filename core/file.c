@@ -66,6 +66,13 @@ bool file_is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+bool file_same(const char *path, const char *other)
+{
+    struct stat a, b;
+    return stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
 enum err_code file_make_folder(const char *path, struct err *err)
 {
     char part[FILE_PATH];
@@ -121,6 +128,30 @@ enum err_code file_out_open(struct file_out *f, const char *path, struct err *er
         if (f->fd < 0) remember(f, NULL);
     }
     return f->fd < 0 ? err_sys(err, errno, "write|%s", path) : ERR_OK;
+}
+
+enum err_code file_out_open_kept(struct file_out *f, const char *path, const char *kept,
+                                 bool *existed, struct err *err)
+{
+    *f = (struct file_out)FILE_OUT_INIT;
+    struct stat st;
+    *existed = stat(kept, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
+    int n = snprintf(f->path, sizeof f->path, "%s", path);
+    int m = snprintf(f->temporary, sizeof f->temporary, "%s", kept);
+    if (n < 0 || m < 0 || n >= FILE_PATH || m >= FILE_PATH)
+        return err_set(err, ERR_INPUT, "write|%s|a path of %d bytes|fewer than %d", path, n,
+                       FILE_PATH);
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return err_set(err, ERR_INPUT, "write|%s|no regular file|a file name", path);
+    f->kept = true;
+    f->fd = open(kept, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    return f->fd < 0 ? err_sys(err, errno, "write|%s", kept) : ERR_OK;
+}
+
+enum err_code file_out_sync(struct file_out *f, struct err *err)
+{
+    CHECK(f->fd >= 0);
+    return fdatasync(f->fd) == 0 ? ERR_OK : err_sys(err, errno, "write to disk|%s", f->path);
 }
 
 enum err_code file_out_write_at(struct file_out *f, const void *data, int64_t size, int64_t at,
@@ -190,7 +221,7 @@ void file_out_abandon(struct file_out *f)
     if (f->fd < 0) return;
     close(f->fd);
     f->fd = -1;
-    if (f->direct) return;
+    if (f->direct || f->kept) return;
     unlink(f->temporary);
     remember(f, NULL);
 }

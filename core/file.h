@@ -32,11 +32,14 @@ void file_unmap(struct file_map *m);
 enum err_code file_join(const char *folder, const char *name, char *out, struct err *err) ERR_USED;
 bool file_exists(const char *path);
 bool file_is_folder(const char *path);
+/* Both names lead to one existing file. */
+bool file_same(const char *path, const char *other);
 /* Makes a folder and those above it; an existing one is fine. */
 enum err_code file_make_folder(const char *path, struct err *err) ERR_USED;
 
 struct file_out {
     int fd;
+    bool kept;     /* survives an abandon */
     bool direct;   /* the target is no regular file: no temporary name, no rename */
     int64_t bytes; /* written so far, sequentially */
     char path[FILE_PATH];
@@ -55,6 +58,14 @@ enum err_code file_out_write(struct file_out *f, const void *data, int64_t size,
 /* Writes at an offset; only where !f->direct. */
 enum err_code file_out_write_at(struct file_out *f, const void *data, int64_t size, int64_t at,
                                 struct err *err) ERR_USED;
+/* As file_out_open(), but what is written lies under `kept` until the commit and survives a kill
+ * and file_out_abandon(): for work that is taken up again. *existed: there was such a file, and its
+ * bytes are still there. Only regular targets. */
+enum err_code file_out_open_kept(struct file_out *f, const char *path, const char *kept,
+                                 bool *existed, struct err *err) ERR_USED;
+/* What is written is on disk when this returns. */
+enum err_code file_out_sync(struct file_out *f, struct err *err) ERR_USED;
+
 /* fsync, close, rename. After an error nothing remains under either name. */
 enum err_code file_out_commit(struct file_out *f, struct err *err) ERR_USED;
 /* Gives up: closes and removes the temporary file. Safe on an unopened or committed one. */

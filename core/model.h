@@ -57,6 +57,14 @@ struct step {
      * be NULL. */
     bool (*forced)(void *ctx, int64_t layer, const struct rows *rows, int32_t *ids);
     void *forced_ctx;
+    /* Called after each layer with the residual stream and its unrounded form, [rows, H]. May be
+     * NULL. For work that can be taken up again: with `x` and `sum` of layer_first - 1 the step
+     * goes on at layer_first, for rows that begin their sequences. */
+    enum err_code (*after_layer)(void *ctx, int64_t layer, const double *x, const double *sum,
+                                 struct err *err);
+    void *after_layer_ctx;
+    int64_t layer_first;
+    const double *x, *sum;
     double *logits; /* NULL, or [rows, V] */
 };
 

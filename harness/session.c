@@ -99,8 +99,13 @@ enum err_code session_open(struct session *s, const struct loaded *l,
                           .act = c->dtype,
                           .threads = o->threads,
                           .progress = progress_show};
+    /* A block longer than any sequence would only be memory: blocks are whole. */
+    int64_t block = o->block, longest = 1;
+    for (int64_t q = 0; q < sequences; q++)
+        longest = lengths_max[q] > longest ? lengths_max[q] : longest;
+    if (block > longest) block = longest;
     /* Blocks are dealt out shuffled: nothing may lean on neighbours in the pool. */
-    return cache_make(&s->cache, &s->arena, layers, sequences, lengths_max, o->block,
+    return cache_make(&s->cache, &s->arena, layers, sequences, lengths_max, block,
                       c->kv_lora + c->rope, 1, err);
 }
 
@@ -149,16 +154,22 @@ static enum err_code run_step(struct session *s, const struct step_rows *r, bool
                               struct err *err)
 {
     const struct config *c = s->loaded->model.config;
-    const struct step step = {.model = &s->loaded->model,
-                              .cache = &s->cache,
-                              .rows = &r->rows,
-                              .layer_end =
-                                  s->options.layer_end >= 0 ? s->options.layer_end : c->layers,
-                              .decode = decode,
-                              .sink = sink,
-                              .forced = forced ? forced_give : NULL,
-                              .forced_ctx = forced,
-                              .logits = logits};
+    struct step step = {.model = &s->loaded->model,
+                        .cache = &s->cache,
+                        .rows = &r->rows,
+                        .layer_end = s->options.layer_end >= 0 ? s->options.layer_end : c->layers,
+                        .decode = decode,
+                        .sink = sink,
+                        .forced = forced ? forced_give : NULL,
+                        .forced_ctx = forced,
+                        .logits = logits};
+    if (s->resume) {
+        step.after_layer = resume_after_layer;
+        step.after_layer_ctx = s->resume;
+        step.layer_first = s->resume->next;
+        step.x = s->resume->x;
+        step.sum = s->resume->sum;
+    }
     return model_step_ref(&step, &s->run, err);
 }
 

@@ -6,6 +6,7 @@
 #include "core/dump.h"
 #include "core/model.h"
 #include "core/run.h"
+#include "harness/resume.h"
 #include "harness/tokens.h"
 #include "harness/verb.h"
 
@@ -73,7 +74,8 @@ struct session {
     struct arena arena;
     struct run run;
     struct cache cache;
-    int64_t base_bytes; /* anonymous memory when the session began */
+    struct resume *resume; /* NULL, or where one whole prefill keeps its state */
+    int64_t base_bytes;    /* anonymous memory when the session began */
 };
 
 /* Cache room for lengths_max[s] tokens of each sequence. */

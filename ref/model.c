@@ -303,6 +303,28 @@ static void extend_cache(const struct step *step)
     }
 }
 
+/* The residual stream as it enters the first layer: embeddings, or what a killed run left. */
+static enum err_code begin(struct state *s, struct err *err)
+{
+    const struct step *step = s->step;
+    size_t bytes = (size_t)(s->T * s->c->hidden) * sizeof *s->x;
+    if (step->layer_first > 0) {
+        CHECK(step->x && step->sum && step->layer_first <= step->layer_end);
+        memcpy(s->x, step->x, bytes);
+        memcpy(s->sum, step->sum, bytes);
+        return ERR_OK;
+    }
+    const struct embed embed = {.T = s->T,
+                                .H = s->c->hidden,
+                                .V = s->c->vocab,
+                                .id = step->rows->token,
+                                .table = &step->model->embed,
+                                .y = s->x};
+    if (embed_ref(&embed, s->run, err) != ERR_OK) return err->code;
+    memcpy(s->sum, s->x, bytes);
+    return emit(s, TAP_EMBED, s->c->hidden, s->x, err);
+}
+
 enum err_code model_step_ref(const struct step *step, struct run *run, struct err *err)
 {
     struct arena_block *mark = arena_mark(run->arena);
@@ -310,19 +332,12 @@ enum err_code model_step_ref(const struct step *step, struct run *run, struct er
         .step = step, .run = run, .c = step->model->config, .T = step->rows->count, .layer = -1};
     if (make_state(&s, err) != ERR_OK) goto done;
     extend_cache(step);
-    const struct embed embed = {.T = s.T,
-                                .H = s.c->hidden,
-                                .V = s.c->vocab,
-                                .id = step->rows->token,
-                                .table = &step->model->embed,
-                                .y = s.x};
-    if (embed_ref(&embed, run, err) != ERR_OK ||
-        emit(&s, TAP_EMBED, s.c->hidden, s.x, err) != ERR_OK)
-        goto done;
-    memcpy(s.sum, s.x, (size_t)(s.T * s.c->hidden) * sizeof *s.x);
-    for (s.layer = 0; s.layer < step->layer_end; s.layer++) {
+    if (begin(&s, err) != ERR_OK) goto done;
+    for (s.layer = step->layer_first; s.layer < step->layer_end; s.layer++) {
         if (run->progress) run->progress(run->progress_ctx, "layer", s.layer, step->layer_end);
-        if (run_layer(&s, err) != ERR_OK) {
+        if (run_layer(&s, err) != ERR_OK ||
+            (step->after_layer &&
+             step->after_layer(step->after_layer_ctx, s.layer, s.x, s.sum, err) != ERR_OK)) {
             err_note(err, "layer %lld", (long long)s.layer);
             goto done;
         }

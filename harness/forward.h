@@ -1,0 +1,38 @@
+/* forward.h: a model on a token list, its taps to a dump: what verb `forward` and a plan's step of
+ * that name ask for. Test: tests/test_cli_forward.c, tests/test_plan_run.c */
+#ifndef ASSAY_HARNESS_FORWARD_H
+#define ASSAY_HARNESS_FORWARD_H
+
+#include "harness/session.h"
+
+/* Texts are borrowed and as on the command line; NULL: the default. */
+struct forward_request {
+    const char *model, *tokens, *out;
+    const char *taps;    /* GLOB,...; NULL: all */
+    const char *layers;  /* A:B; NULL: all */
+    const char *rows;    /* A:B; NULL: all */
+    const char *experts; /* a dump whose experts are forced */
+    enum dtype reals;    /* DT_F32 or DT_F64 */
+    bool resume;         /* keep state layer by layer, and go on from what a killed run left */
+    struct session_options options;
+};
+
+struct forward_result {
+    int64_t taps, rows, forced_rows, peak_bytes;
+    int64_t resumed_layer; /* the layer that it went on at; 0: from the start */
+    double seconds;
+};
+
+/* The options of the verb (SESSION_OPTION_ROWS and those of verb_forward.c). ERR_DEVICE where a
+ * device is asked for that this build or machine lacks. */
+enum err_code forward_request_read(const struct args *a, struct forward_request *r,
+                                   struct err *err) ERR_USED;
+/* Runs, and writes the dump, all or nothing. */
+enum err_code forward_run(const struct forward_request *r, struct forward_result *out,
+                          struct err *err) ERR_USED;
+/* The result as the fields of the verb's JSON object. */
+json_t *forward_json(const struct forward_request *r, const struct forward_result *f);
+/* What a reader of the result must be told about the profile, or "". */
+const char *forward_note(const struct forward_request *r);
+
+#endif

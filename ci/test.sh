@@ -27,6 +27,10 @@ esac
 
 stage=tests
 rm -f "$build/ctest.xml"
+rm -rf "$build/cover"
+mkdir -p "$build/cover"
+ASSAY_COVER=$(cd "$build/cover" && pwd)
+export ASSAY_COVER
 status=0
 ctest --test-dir "$build" --no-tests=error --output-on-failure --output-junit ctest.xml || status=$?
 if [ ! -s "$build/ctest.xml" ]; then
@@ -45,6 +49,8 @@ if [ "$skipped" -ne 0 ]; then
     echo "ci/test.sh: $skipped tests did not run; each counts as failed" >&2
     failed=$((failed + skipped))
 fi
+unset ASSAY_COVER
+"$build/bin/assay" cover --from "$build/cover"
 echo "$passed passed, $failed failed"
 if [ "$status" -ne 0 ] || [ "$failed" -ne 0 ] || [ "$passed" -eq 0 ]; then
     exit 1

@@ -1,6 +1,7 @@
 /* op_run.c: see op_run.h. */
 #include "harness/op_run.h"
 
+#include "core/cover.h"
 #include "core/check.h"
 #include "core/router.h"
 #include "harness/case_make.h"
@@ -249,6 +250,21 @@ static enum err_code judge(const struct op_case *c, const struct op_subject *sub
     return ERR_OK;
 }
 
+/* A case that held is evidence, for `assay cover`. */
+static void note_cover(const struct op_case *c, const struct op_subject *subject, int n)
+{
+    const struct {
+        const struct op_side *side;
+        enum cover_kind kind;
+    } sides[] = {{ref_side(), COVER_REF}, {gpu_side(), COVER_GPU}};
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < 2; k++) {
+            if (subject[i].side == sides[k].side) cover_note(c->op->name, sides[k].kind);
+        }
+        if (subject[i].side != subject[0].side) cover_note(c->op->name, COVER_DIFF);
+    }
+}
+
 enum err_code op_run_case(const struct op_case *c, const struct op_subject *subject, int n,
                           struct op_result *out, struct err *err)
 {
@@ -262,5 +278,6 @@ enum err_code op_run_case(const struct op_case *c, const struct op_subject *subj
     if (rc == ERR_OK && out->verdict == OP_OK) rc = judge(c, subject, n, lane, out, &arena, err);
     for (int i = 0; i < n; i++) arena_release(&lane[i].arena, NULL);
     arena_release(&arena, NULL);
+    if (rc == ERR_OK && out->verdict == OP_OK) note_cover(c, subject, n);
     return rc;
 }

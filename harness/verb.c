@@ -13,7 +13,8 @@
 #include <string.h>
 
 static const struct verb *const verbs[] = {
-    &verb_forward, &verb_diff, &verb_op, &verb_generate, &verb_synth, &verb_doctor, NULL,
+    &verb_forward, &verb_diff,   &verb_op,    &verb_generate,
+    &verb_synth,   &verb_doctor, &verb_cover, NULL,
 };
 
 static void print_usage(FILE *f)
@@ -157,8 +158,8 @@ static int unknown_verb(int argc, char **argv)
     return status;
 }
 
-/* Ops allocate and release the same panels over and over: kept in the heap, their pages are faulted in
- * once. */
+/* Ops allocate and release the same panels over and over: kept in the heap, their pages are faulted
+ * in once. */
 static void keep_pages(void)
 {
 #ifdef __GLIBC__

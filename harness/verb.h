@@ -39,7 +39,8 @@ struct verb {
     enum err_code (*run)(const struct args *a, json_t *result, struct err *err);
 };
 
-extern const struct verb verb_forward, verb_diff, verb_op, verb_generate, verb_synth, verb_doctor;
+extern const struct verb verb_forward, verb_diff, verb_op, verb_generate, verb_synth, verb_doctor,
+    verb_cover;
 
 /* Value of an option, or NULL (a flag: "" when given). */
 const char *args_value(const struct args *a, const char *name);

@@ -2,6 +2,7 @@
  * reference and agrees with the naive oracle, every reject case gives the message that is written
  * beside it, limits refuse what lies outside them, and the outputs that are named are the ones that
  * a case makes. */
+#include "core/cover.h"
 #include "compat/contract.h"
 #include "core/ops.h"
 #include "harness/op_run.h"
@@ -95,6 +96,7 @@ static void refused(const struct contract *c)
         assert_true(err.what[0] && err.found[0] && err.wanted[0]);
         assert_int_equal(err_exit(err.code), 2);
     }
+    for (int i = 0; i < c->ops; i++) cover_note(c->op[i].name, COVER_CONTRACT);
 }
 
 static void reject_cases__give_their_message(void **state)

@@ -1,6 +1,7 @@
 /* test_golden.c: the whole reference against transformers 5.17 (float32, eager), on every case that
  * is shipped: relative RMS of each tap <= 5e-5 and of each row <= 2e-4, the same experts, the same
  * greedy tokens. */
+#include "core/cover.h"
 #include "core/compare.h"
 #include "core/logits.h"
 #include "harness/align.h"
@@ -29,7 +30,12 @@ static void check_tap(const char *name, const struct pair *p, const int64_t *row
         m.elements > 0 && m.special_mismatch == 0 &&
         (ints ? m.differing == 0
               : !judge_fails(m.rel_rms, TAP_BOUND) && !judge_fails(m.worst_row_rel, ROW_BOUND));
-    if (holds) return;
+    if (holds) {
+        /* Evidence for `assay cover`: taps of these cases come from every op on the way. */
+        cover_note(tap_op(p->truth->kind, p->moe), COVER_GOLDEN);
+        if (p->truth->kind == TAP_MLP) cover_note(p->moe ? "moe" : "mlp", COVER_GOLDEN);
+        return;
+    }
     fail_msg("%s: %s: relative RMS %g, worst row %lld: %g, %lld of %lld cells differ", name,
              p->truth->name, m.rel_rms, (long long)m.worst_row, m.worst_row_rel,
              (long long)m.differing, (long long)m.elements);

@@ -1,5 +1,6 @@
 /* test_linear.c: op "linear" against torch, and its promise: a fixed order of summation, so that a
  * row's bits depend on its own inputs alone. */
+#include "core/cover.h"
 #include "core/linear.h"
 
 #include "ref/kernel.h"
@@ -62,6 +63,7 @@ static void linear_ref__equals_torch__in_float64_and_float32(void **state)
         }
     }
     fixture_close(&f);
+    cover_note("linear", COVER_GOLDEN);
 }
 
 static void linear_ref__equals_torch_bitwise__in_profile_hf(void **state)

@@ -1,6 +1,7 @@
 /* test_rope.c: op "rope" and its frequency table against transformers' DeepseekV3RotaryEmbedding
  * and rotations, the published tables of the model math notes (section 4), and what must hold for
  * any rotation. */
+#include "core/cover.h"
 #include "core/rope.h"
 
 #include "tests/op_fixture.h"
@@ -153,6 +154,7 @@ static void rope_ref__equals_transformers__in_float64(void **state)
         assert_f64_near(rotated(&c, false, &run), case_f64(&c, "y64_halves"), rows, R, 6e-15, 0);
     }
     fixture_close(&f);
+    cover_note("rope", COVER_GOLDEN);
 }
 
 static void rope_ref__equals_transformers__in_float32(void **state)

@@ -164,7 +164,7 @@ double dtype_round(enum dtype t, double x)
     case DT_F16:
         return (double)f16_to_f32(f16_from_f32((float)x));
     default:
-        CHECK(!"dtype_round: a float type of 16 bits or more");
+        CHECK(false); /* dtype_round: a float type of 16 bits or more */
         return x;
     }
 }
@@ -190,7 +190,7 @@ int64_t dtype_int_at(enum dtype t, const void *src, int64_t i)
     case DT_U64:
         return (int64_t)((const u64_any *)src)[i];
     default:
-        CHECK(!"dtype_int_at: an integer type");
+        CHECK(false); /* dtype_int_at: an integer type */
         return 0;
     }
 }
@@ -212,7 +212,7 @@ static float element_f32(enum dtype t, const void *src, int64_t i)
     case DT_F8_E8M0:
         return e8m0_to_f32(((const uint8_t *)src)[i]);
     default:
-        CHECK(!"element_f32: a float type of 32 bits or fewer");
+        CHECK(false); /* element_f32: a float type of 32 bits or fewer */
         return 0;
     }
 }
@@ -267,7 +267,7 @@ void dtype_from_f64(enum dtype t, const double *src, int64_t n, void *dst)
             ((uint16_t *)dst)[i] = f16_from_f32((float)src[i]);
             break;
         default:
-            CHECK(!"dtype_from_f64: a float type of 16 bits or more");
+            CHECK(false); /* dtype_from_f64: a float type of 16 bits or more */
         }
     }
 }

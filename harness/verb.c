@@ -61,7 +61,7 @@ static int print_json(json_t *result, enum err_code rc, const char *verb, const 
     json_object_set_new(result, "verb", json_string(verb));
     json_object_set_new(result, "verdict", json_string(verdict_of(rc)));
     json_object_set_new(result, "exit", json_integer(status));
-    if (rc != ERR_OK && rc != ERR_DIFF) json_object_set_new(result, "error", error_object(err));
+    if (err->code != ERR_OK) json_object_set_new(result, "error", error_object(err));
     char *text = json_dumps(result, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17));
     if (!text) {
         fprintf(stderr,
@@ -81,7 +81,8 @@ static int print_json(json_t *result, enum err_code rc, const char *verb, const 
 static void print_error(const struct err *err)
 {
     char line[ERR_LINE];
-    fprintf(stderr, "assay: error: %s\n", err_line(err, line, sizeof line));
+    fprintf(stderr, "assay: %s: %s\n", err->code == ERR_DIFF ? "fail" : "error",
+            err_line(err, line, sizeof line));
 }
 
 /* stdout is written late: what cannot be flushed was not said. */
@@ -110,7 +111,7 @@ static int run_verb(const struct verb *v, int argc, char **argv)
     progress_end();
     int status = err_exit(rc);
     if (a.json) status = print_json(result, rc, v->name, &err);
-    if (rc != ERR_OK && rc != ERR_DIFF) print_error(&err);
+    if (err.code != ERR_OK) print_error(&err);
     json_decref(result);
     return a.json ? status : flush_text(status);
 }

@@ -37,25 +37,36 @@ static bool near_tie(const struct job *j, const double *row, double margin)
     return margin <= 4 * unit * largest;
 }
 
-static enum err_code generate(struct job *j, json_t *tokens, json_t *margins, int64_t *ties,
-                              struct err *err)
+/* What a run gives, token by token. */
+struct result {
+    json_t *tokens, *margins, *seconds; /* seconds: of the step that gave the logits */
+    int64_t ties;
+    double prefill_seconds;
+};
+
+static enum err_code generate(struct job *j, struct result *out, struct err *err)
 {
     const struct config *c = j->loaded.model.config;
+    double began = clock_seconds();
     if (session_forward(&j->session, &j->tokens, NULL, NULL, j->logits, err) != ERR_OK)
         return err->code;
+    out->prefill_seconds = clock_seconds() - began;
     for (int64_t n = 0; n < j->count; n++) {
         double margin;
         int64_t id = logits_argmax(j->logits, c->vocab, &margin);
         if (id < 0)
             return err_set(err, ERR_DIFF, "generate|token %lld|logits with NaN|numbers",
                            (long long)n);
-        *ties += near_tie(j, j->logits, margin);
-        json_array_append_new(tokens, json_integer(id));
-        json_array_append_new(margins, json_real(margin));
+        out->ties += near_tie(j, j->logits, margin);
+        json_array_append_new(out->tokens, json_integer(id));
+        json_array_append_new(out->margins, json_real(margin));
         if (j->stop_eos && id == c->eos) break;
         progress_show(NULL, "tokens", n, j->count);
+        began = clock_seconds();
         if (n + 1 < j->count && session_decode(&j->session, &id, j->logits, err) != ERR_OK)
             return err->code;
+        if (n + 1 < j->count)
+            json_array_append_new(out->seconds, json_real(clock_seconds() - began));
     }
     return ERR_OK;
 }
@@ -83,26 +94,29 @@ static enum err_code prepare(struct job *j, const struct args *a, struct err *er
     return session_open(&j->session, &j->loaded, &j->options, 1, &room, err);
 }
 
+static void print_tokens(const json_t *tokens)
+{
+    for (size_t i = 0; i < json_array_size(tokens); i++)
+        printf("%s%lld", i ? "," : "", (long long)json_integer_value(json_array_get(tokens, i)));
+    printf("\n");
+}
+
 static enum err_code run(const struct args *a, json_t *result, struct err *err)
 {
     struct job j = {0};
-    int64_t ties = 0;
+    struct result r = {.tokens = json_array(), .margins = json_array(), .seconds = json_array()};
     double began = clock_seconds();
-    json_t *tokens = json_array(), *margins = json_array();
-    if (prepare(&j, a, err) == ERR_OK) (void)!generate(&j, tokens, margins, &ties, err);
-    if (!a->json && err->code == ERR_OK) {
-        for (size_t i = 0; i < json_array_size(tokens); i++)
-            printf("%s%lld", i ? "," : "",
-                   (long long)json_integer_value(json_array_get(tokens, i)));
-        printf("\n");
-    }
-    json_object_set_new(result, "tokens", tokens);
-    json_object_set_new(result, "margins", margins);
-    json_object_set_new(result, "accepted",
-                        json_array()); /* drafts confirmed a round: none without a draft head */
+    if (prepare(&j, a, err) == ERR_OK) (void)!generate(&j, &r, err);
+    if (!a->json && err->code == ERR_OK) print_tokens(r.tokens);
+    json_object_set_new(result, "tokens", r.tokens);
+    json_object_set_new(result, "margins", r.margins);
+    /* Drafts confirmed a round: none without a draft head. */
+    json_object_set_new(result, "accepted", json_array());
     json_object_set_new(result, "mean_acceptance_length", json_null());
     json_object_set_new(result, "lossless", json_null());
-    json_object_set_new(result, "near_ties", json_integer(ties));
+    json_object_set_new(result, "near_ties", json_integer(r.ties));
+    json_object_set_new(result, "prefill_seconds", json_real(r.prefill_seconds));
+    json_object_set_new(result, "token_seconds", r.seconds);
     json_object_set_new(result, "seconds", json_real(clock_seconds() - began));
     json_object_set_new(result, "peak_bytes", json_integer(session_peak_bytes(&j.session)));
     session_close(&j.session);

@@ -106,13 +106,13 @@ static void flip__is_red__when_the_gap_is_past_all_errors(void **state)
     free(s);
 }
 
-/* Experts 1 and 2 come within 1e-4 of each other; the profile's own error decides. */
-static void near_tie(double profile_error, double subject_error, bool subject_logits,
+/* Experts 1 and 2 come within `gap` of each other; the profile's own error decides. */
+static void near_tie(double gap, double profile_error, double subject_error, bool subject_logits,
                      int64_t certified)
 {
     struct stage *s = make(subject_logits);
     struct flips f;
-    for (int side = 0; side < 3; side++) s->logits[side][2] = s->logits[side][1] - 1e-4;
+    for (int side = 0; side < 3; side++) s->logits[side][2] = s->logits[side][1] - gap;
     s->ids[1] = 2;
     for (int r = 0; r < ROWS; r++) {
         s->logits[2][r * E + 2] += profile_error;
@@ -128,13 +128,16 @@ static void near_tie(double profile_error, double subject_error, bool subject_lo
 static void flip__is_certified__only_inside_the_errors_of_both_sides(void **state)
 {
     (void)state;
-    near_tie(1e-4, 1e-4, true, 1);
-    near_tie(1e-6, 1e-6, true, 0);
+    near_tie(1e-4, 1e-4, 1e-4, true, 1);
+    near_tie(1e-4, 1e-6, 1e-6, true, 0);
     near_tie(1e-4, 0, false,
              1); /* no logits of the subject: it may err twice as much as the profile */
     near_tie(
         1e-6, 0.5, true,
         0); /* logits that are wrong by much certify nothing: twice the profile's error at most */
+    /* A profile that rounds nowhere has no error to show; float32 itself has. */
+    near_tie(1e-7, 0, 0, true, 1);
+    near_tie(1e-5, 0, 0, true, 0);
 }
 
 static void flip__is_certified__at_an_exact_tie(void **state)

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROWS = 6, WIDE = 128, NARROW = 4 };
+enum { ROWS = 24, WIDE = 128, NARROW = 4 };
 
 /* Taps that live in memory. */
 struct fake {
@@ -77,12 +77,14 @@ static void user_bound__judges_tap_and_row(void **state)
     assert_int_equal(judge(&c, &s, &t).verdict, TAP_PASS);
     make(&s, "layers.0.attn", WIDE, 1, 2e-3, "noise");
     assert_int_equal(judge(&c, &s, &t).verdict, TAP_FAIL);
-    /* One bad row that the whole tap dilutes: 6e-3 of a row is 2.4e-3 / sqrt(6) of the tap. */
+    /* One bad row that the whole tap dilutes: 4.5e-3 of a row is 9.2e-4 of 24. */
     make(&s, "layers.0.attn", WIDE, 1, 0, "noise");
-    for (int i = 0; i < WIDE; i++) s.data[3 * WIDE + i] *= 1 + 4.1e-3;
-    c.judge.user = 1.01e-3;
+    for (int i = 0; i < WIDE; i++) s.data[3 * WIDE + i] *= 1 + 4.5e-3;
     struct tap_judgement j = judge(&c, &s, &t);
+    assert_true(j.measure.rel_rms < 1e-3);
     assert_int_equal(j.verdict, TAP_FAIL);
+    assert_int_equal(j.rows_failed, 1);
+    assert_int_equal(j.first_row_failed, 3);
     c.judge.user = 2e-3;
     j = judge(&c, &s, &t);
     assert_int_equal(j.verdict, TAP_PASS);
@@ -119,12 +121,15 @@ static void measured_bound__pools_narrow_rows__and_still_sees_one_bad_row(void *
     make(&p, "layers.1.expert_weights", NARROW, 1, 1e-3, "profile");
     open_court(&c, BOUND_MEASURED, &p);
     make(&s, "layers.1.expert_weights", NARROW, 1, 0, "none");
-    /* Three times the pooled error in one row of four columns is chance; thirty times is not. */
+    /* Three times the pooled error in one row of four columns is chance; eight and a half times is
+     * not, although the whole tap stays below twice the pooled error. */
     for (int i = 0; i < NARROW; i++) s.data[2 * NARROW + i] += 1.7e-3;
     assert_int_equal(judge(&c, &s, &t).verdict, TAP_PASS);
-    for (int i = 0; i < NARROW; i++) s.data[2 * NARROW + i] += 2e-2;
+    for (int i = 0; i < NARROW; i++) s.data[2 * NARROW + i] += 3.2e-3;
     struct tap_judgement j = judge(&c, &s, &t);
+    assert_false(judge_fails(j.measure.rel_rms, j.bound));
     assert_int_equal(j.verdict, TAP_FAIL);
+    assert_int_equal(j.first_row_failed, 2);
 }
 
 static void measured_bound__has_a_floor__of_one_ulp(void **state)
@@ -214,7 +219,7 @@ static void shapes__that_differ__are_red_and_said(void **state)
     make(&s, "embed", NARROW, 1, 0, "none");
     struct tap_judgement j = judge(&c, &s, &t);
     assert_int_equal(j.verdict, TAP_FAIL);
-    assert_non_null(strstr(j.why, "[6, 4], wanted [6, 128]"));
+    assert_non_null(strstr(j.why, "[24, 4], wanted [24, 128]"));
 }
 
 /* Against tables: chi-square quantiles at 1e-3 are 18.47 (4 degrees) and 29.59 (10). */

@@ -79,6 +79,12 @@ static void decode__agrees_with_prefill__to_1e_12_in_f64(void **state)
         o.block = 4;
         golden_run(&g, NULL, &o, NULL, &stepped);
         check_same(&stepped, &whole, NULL, 1e-12, cases[c]);
+        /* Another form of the same sums: were the bits equal, nothing would have been decoded. */
+        struct measure m;
+        const struct dump_tap *a = dump_find(&stepped, "layers.1.attn_core"),
+                              *b = dump_find(&whole, "layers.1.attn_core");
+        measure_views(view_of(a), view_of(b), NULL, &m, NULL, NULL, NULL);
+        assert_true(m.differing > 0);
         dump_close(&whole);
         dump_close(&stepped);
         golden_close(&g);

@@ -130,11 +130,10 @@ static void flip__is_certified__only_inside_the_errors_of_both_sides(void **stat
     (void)state;
     near_tie(1e-4, 1e-4, 1e-4, true, 1);
     near_tie(1e-4, 1e-6, 1e-6, true, 0);
-    near_tie(1e-4, 0, false,
-             1); /* no logits of the subject: it may err twice as much as the profile */
-    near_tie(
-        1e-6, 0.5, true,
-        0); /* logits that are wrong by much certify nothing: twice the profile's error at most */
+    /* No logits of the subject: it may err twice as much as the profile. */
+    near_tie(1e-4, 1e-4, 0, false, 1);
+    /* Logits that are wrong by much certify nothing: twice the profile's error at most. */
+    near_tie(1e-4, 1e-6, 0.5, true, 0);
     /* A profile that rounds nowhere has no error to show; float32 itself has. */
     near_tie(1e-7, 0, 0, true, 1);
     near_tie(1e-5, 0, 0, true, 0);

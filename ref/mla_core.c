@@ -25,8 +25,8 @@ static int64_t pad32(int64_t n)
 struct worker {
     struct panel *panel;
     double *kv;     /* [S][P + V]: one head's expansion */
-    double *keys;   /* [K][Spad] */
-    double *values; /* [S][Vpad] */
+    double *keys;   /* expanded: [P + R][Spad] */
+    double *values; /* expanded: [S][Vpad] */
     double *query;  /* [K] */
     double *up;     /* absorbed: [P + V][Lpad] of this head's W_kvb */
     double *score;  /* [Spad] */
@@ -38,7 +38,9 @@ struct context {
     int64_t sequence, tokens;
     int64_t first, count; /* rows of the step */
     double *entries;      /* [tokens][L + R], in token order */
-    void *latents;        /* the same latents packed for products; expanded */
+    void *latents;        /* expanded: the same latents packed for products */
+    double *keys;         /* absorbed: [L + R][Spad], the same for every head */
+    double *values;       /* absorbed: [tokens][Lpad] */
 };
 
 struct attention {
@@ -69,12 +71,10 @@ static void load_expanded(const struct attention *a, const struct context *c, in
     }
 }
 
-static void load_absorbed(const struct attention *a, const struct context *c, int64_t head,
-                          struct worker *w)
+static void load_absorbed(const struct attention *a, int64_t head, struct worker *w)
 {
     const struct mla_core *op = a->op;
-    int64_t width = op->P + op->V, ld = pad32(c->tokens), ldl = pad32(op->L),
-            pad = matrix_pad(op->L);
+    int64_t width = op->P + op->V, ldl = pad32(op->L), pad = matrix_pad(op->L);
     for (int64_t r = 0; r < width; r += w->panel->rows) {
         int64_t n = width - r < w->panel->rows ? width - r : w->panel->rows;
         matrix_rows(op->kv_b, head * width + r, n, w->panel->scratch, w->panel->w, NULL);
@@ -82,11 +82,6 @@ static void load_absorbed(const struct attention *a, const struct context *c, in
             for (int64_t l = 0; l < ldl; l++)
                 w->up[(r + i) * ldl + l] = l < op->L ? (double)w->panel->w[i * pad + l] : 0;
         }
-    }
-    for (int64_t s = 0; s < c->tokens; s++) {
-        const double *e = c->entries + s * (op->L + op->R);
-        for (int64_t k = 0; k < op->L + op->R; k++) w->keys[k * ld + s] = e[k];
-        for (int64_t l = 0; l < ldl; l++) w->values[s * ldl + l] = l < op->L ? e[l] : 0;
     }
 }
 
@@ -154,16 +149,18 @@ static void attend(void *ctx, int64_t item, int worker)
     struct worker *w = &a->workers[worker];
     const struct kernel *k = kernel_best();
     int64_t head = item % op->heads, qk = op->P + op->R, ld = pad32(c->tokens);
-    if (op->form == MLA_EXPANDED)
-        load_expanded(a, c, head, w);
+    bool absorbed = op->form == MLA_ABSORBED;
+    const double *keys = absorbed ? c->keys : w->keys, *values = absorbed ? c->values : w->values;
+    if (absorbed)
+        load_absorbed(a, head, w);
     else
-        load_absorbed(a, c, head, w);
+        load_expanded(a, c, head, w);
     for (int64_t i = c->first; i < c->first + c->count; i++) {
         int64_t n = op->rows->position[i] + 1; /* causal: tokens s <= t */
         load_query(a, op->q + (i * op->heads + head) * qk, w);
-        k->mix(a->K, pad32(n), w->query, w->keys, ld, w->score);
+        k->mix(a->K, pad32(n), w->query, keys, ld, w->score);
         double sum = softmax(a->run, op->scale, n, w->score);
-        k->mix(n, pad32(a->W), w->score, w->values, pad32(a->W), w->mixed);
+        k->mix(n, pad32(a->W), w->score, values, pad32(a->W), w->mixed);
         finish_head(a, w, sum, op->y + (i * op->heads + head) * op->V);
     }
 }
@@ -187,11 +184,43 @@ static enum err_code find_contexts(struct attention *a, struct err *err)
     return ERR_OK;
 }
 
+/* Latents of one sequence as the expanded form multiplies them. */
+static enum err_code pack_latents(struct attention *a, struct context *c, struct err *err)
+{
+    const struct mla_core *op = a->op;
+    double *latent = arena_alloc(a->run->arena, c->tokens * op->L, sizeof *latent, "latents", err);
+    c->latents = arena_alloc(a->run->arena, matrix_packed_bytes(a->run, c->tokens, op->L), 1,
+                             "packed latents", err);
+    if (!latent || !c->latents) return err->code;
+    for (int64_t s = 0; s < c->tokens; s++)
+        memcpy(latent + s * op->L, c->entries + s * (op->L + op->R),
+               (size_t)op->L * sizeof(double));
+    matrix_pack(a->run, c->tokens, op->L, latent, c->latents);
+    return ERR_OK;
+}
+
+/* Keys and values of the absorbed form are the cache itself, once for all heads. */
+static enum err_code share_cache(struct attention *a, struct context *c, struct err *err)
+{
+    const struct mla_core *op = a->op;
+    int64_t width = op->L + op->R, ld = pad32(c->tokens), ldl = pad32(op->L);
+    c->keys = arena_alloc(a->run->arena, width * ld, sizeof(double), "keys", err);
+    c->values = arena_alloc(a->run->arena, c->tokens * ldl, sizeof(double), "values", err);
+    if (!c->keys || !c->values) return err->code;
+    for (int64_t s = 0; s < ld; s++) {
+        const double *e = c->entries + s * width;
+        for (int64_t k = 0; k < width; k++) c->keys[k * ld + s] = s < c->tokens ? e[k] : 0;
+        for (int64_t l = 0; s < c->tokens && l < ldl; l++)
+            c->values[s * ldl + l] = l < op->L ? e[l] : 0;
+    }
+    return ERR_OK;
+}
+
 static enum err_code gather_cache(struct attention *a, struct err *err)
 {
     const struct mla_core *op = a->op;
     int64_t width = op->L + op->R;
-    for (int64_t i = 0; i < a->context_count; i++) {
+    for (int64_t i = 0; i < a->context_count && err->code == ERR_OK; i++) {
         struct context *c = &a->contexts[i];
         c->entries =
             arena_alloc(a->run->arena, c->tokens * width, sizeof(double), "cached entries", err);
@@ -199,17 +228,12 @@ static enum err_code gather_cache(struct attention *a, struct err *err)
         for (int64_t s = 0; s < c->tokens; s++)
             memcpy(c->entries + s * width, cache_read(op->cache, op->layer, c->sequence, s),
                    (size_t)width * sizeof(double));
-        if (op->form == MLA_ABSORBED) continue;
-        double *latent =
-            arena_alloc(a->run->arena, c->tokens * op->L, sizeof *latent, "latents", err);
-        c->latents = arena_alloc(a->run->arena, matrix_packed_bytes(a->run, c->tokens, op->L), 1,
-                                 "packed latents", err);
-        if (!latent || !c->latents) return err->code;
-        for (int64_t s = 0; s < c->tokens; s++)
-            memcpy(latent + s * op->L, c->entries + s * width, (size_t)op->L * sizeof(double));
-        matrix_pack(a->run, c->tokens, op->L, latent, c->latents);
+        if (op->form == MLA_ABSORBED)
+            (void)!share_cache(a, c, err);
+        else
+            (void)!pack_latents(a, c, err);
     }
-    return ERR_OK;
+    return err->code;
 }
 
 static enum err_code make_workers(struct attention *a, int count, struct err *err)
@@ -229,15 +253,17 @@ static enum err_code make_workers(struct attention *a, int count, struct err *er
         *w = (struct worker){.panel = &panels[i]};
         w->kv = arena_alloc(arena, absorbed ? 0 : S * width, sizeof(double),
                             "expanded keys and values", err);
-        w->keys = arena_alloc(arena, a->K * pad32(S), sizeof(double), "keys", err);
-        w->values = arena_alloc(arena, S * pad32(a->W), sizeof(double), "values", err);
+        w->keys = arena_alloc(arena, absorbed ? 0 : a->K * pad32(S), sizeof(double), "keys", err);
+        w->values =
+            arena_alloc(arena, absorbed ? 0 : S * pad32(a->W), sizeof(double), "values", err);
         w->query = arena_alloc(arena, pad32(a->K) + 32, sizeof(double), "query", err);
         w->up = arena_alloc(arena, absorbed ? width * pad32(op->L) : 0, sizeof(double),
                             "up-projection", err);
         w->score = arena_alloc(arena, pad32(S), sizeof(double), "scores", err);
         w->mixed = arena_alloc(arena, pad32(a->W), sizeof(double), "mixed value", err);
         /* Columns past the last token take part in whole vectors, and their results are dropped. */
-        if (err->code == ERR_OK) memset(w->keys, 0, (size_t)(a->K * pad32(S)) * sizeof(double));
+        if (err->code == ERR_OK && !absorbed)
+            memset(w->keys, 0, (size_t)(a->K * pad32(S)) * sizeof(double));
     }
     return err->code;
 }

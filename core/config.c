@@ -315,6 +315,9 @@ static enum err_code read_root(const json_t *root, const char *where, struct con
     c->topk_method = (enum topk_method)method;
     c->dtype = dtype_of[dtype];
     if (c->topk_method == TOPK_GREEDY) c->groups = c->top_groups = 1; /* greedy knows no groups */
+    if (!(c->routed_scale > 0))
+        return err_set(err, ERR_INPUT, "read key \"routed_scaling_factor\"|%s|%g|above 0", where,
+                       c->routed_scale);
     if (!(c->norm_eps > 0))
         return err_set(err, ERR_INPUT, "read key \"rms_norm_eps\"|%s|%g|above 0", where,
                        c->norm_eps);

@@ -75,7 +75,7 @@ static enum err_code read_tensor(const struct st_file *f, const json_t *v, int64
     const char *dtype = json_string_value(json_object_get(v, "dtype"));
     if (!dtype || !dtype_parse(dtype, &t->dtype))
         return err_set(err, ERR_INPUT, "tensor dtype|%s: %s|%s|one of BOOL U8 I8 F8_E4M3 ... F64",
-                       f->path, t->name, dtype ? dtype : "no text");
+                       f->path, t->name, dtype && dtype[0] ? dtype : "no text");
     if (read_shape(f, v, t, err) != ERR_OK) return err->code;
     const json_t *off = json_object_get(v, "data_offsets");
     const json_t *b = json_array_get(off, 0), *e = json_array_get(off, 1);

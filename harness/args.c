@@ -41,7 +41,7 @@ static enum err_code add_option(struct args *a, int argc, char **argv, int *i, s
     if (!o->metavar && value)
         return err_set(err, ERR_USAGE, "option|%s|%s|%s without a value", a->verb->name, word,
                        o->name);
-    if (o->metavar && !value) {
+    if (o->metavar && !value && o->metavar[0] != '=') {
         if (*i + 1 >= argc)
             return err_set(err, ERR_USAGE, "option|%s|%s at the end|%s %s", a->verb->name, o->name,
                            o->name, o->metavar);
@@ -64,6 +64,13 @@ enum err_code args_parse(struct args *a, const struct verb *v, int argc, char **
     /* Before anything can be refused: an error is an object on stdout too. */
     for (int i = 0; i < argc && strcmp(argv[i], "--"); i++)
         a->json |= strcmp(argv[i], "--json") == 0;
+    for (int i = 0; i < argc; i++) { /* results repeat words, and are JSON */
+        json_t *text = json_string(argv[i]);
+        if (!text)
+            return err_set(err, ERR_USAGE, "arguments|%s|\"%s\"|words that are UTF-8 text", v->name,
+                           argv[i]);
+        json_decref(text);
+    }
     for (int i = 0; i < argc; i++) {
         if (!only_words && strcmp(argv[i], "--") == 0) {
             only_words = true;

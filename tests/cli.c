@@ -40,8 +40,10 @@ static pid_t start(const char *const *argv, int out, int err)
     int in = open("/dev/null", O_RDONLY);
     dup2(in, STDIN_FILENO);
     dup2(err, STDERR_FILENO);
-    if (out >= 0) dup2(out, STDOUT_FILENO);
-    else close(STDOUT_FILENO);
+    if (out >= 0)
+        dup2(out, STDOUT_FILENO);
+    else
+        close(STDOUT_FILENO);
     execv(ASSAY_PROGRAM, (char *const *)(uintptr_t)all);
     _exit(127);
 }
@@ -49,9 +51,17 @@ static pid_t start(const char *const *argv, int out, int err)
 int cli_wait(pid_t child)
 {
     int status = 0;
-    while (waitpid(child, &status, 0) < 0)
-        assert_int_equal(errno, EINTR);
+    while (waitpid(child, &status, 0) < 0) assert_int_equal(errno, EINTR);
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+pid_t cli_start_mute(const char *const *argv)
+{
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    assert_true(null >= 0);
+    pid_t child = start(argv, -1, null);
+    close(null);
+    return child;
 }
 
 pid_t cli_start(const char *const *argv)
@@ -83,8 +93,7 @@ static void run_with(struct cli *r, int out_fd, FILE *out, const char *const *ar
     assert_non_null(err);
     int status = 0;
     pid_t child = start(argv, out ? fileno(out) : out_fd, fileno(err));
-    while (waitpid(child, &status, 0) < 0)
-        assert_int_equal(errno, EINTR);
+    while (waitpid(child, &status, 0) < 0) assert_int_equal(errno, EINTR);
     *r = (struct cli){.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
                       .signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0};
     r->out = out ? read_stream(out) : NULL;
@@ -123,8 +132,7 @@ __attribute__((noreturn)) static void complain(const struct cli *r, const char *
                                                const char *why, const char *file, int line)
 {
     print_error("%s: assay", why);
-    for (int i = 0; argv[i]; i++)
-        print_error(" '%s'", argv[i]);
+    for (int i = 0; argv[i]; i++) print_error(" '%s'", argv[i]);
     print_error("\n  exit %d, signal %d\n  stderr: %s\n  stdout: %.2000s\n", r->status, r->signal,
                 r->err, r->out ? r->out : "");
     _fail(file, line);
@@ -235,8 +243,7 @@ static uint64_t prints;
 static uint64_t fnv(uint64_t h, const void *data, size_t n)
 {
     const unsigned char *p = data;
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ p[i]) * 0x100000001B3u;
+    for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 0x100000001B3u;
     return h;
 }
 
@@ -366,8 +373,7 @@ void st_edit_read(struct st_edit *e, const char *path)
     unsigned char *all = (unsigned char *)read_whole(path, &size);
     uint64_t n = 0;
     assert_true(size >= 8);
-    for (int i = 7; i >= 0; i--)
-        n = n << 8 | all[i];
+    for (int i = 7; i >= 0; i--) n = n << 8 | all[i];
     assert_true(n <= size - 8);
     e->header = json_loadb((const char *)all + 8, (size_t)n, 0, NULL);
     assert_non_null(e->header);

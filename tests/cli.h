@@ -30,6 +30,8 @@ void cli_free(struct cli *r);
 
 /* Starts the program and comes back; both streams go to /dev/null. */
 pid_t cli_start(const char *const *argv);
+/* The same with its stdout closed. */
+pid_t cli_start_mute(const char *const *argv);
 /* Waits; the signal that ended it, or 0. */
 int cli_wait(pid_t child);
 

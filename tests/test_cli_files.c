@@ -38,8 +38,7 @@ static void shard__is_refused__when_truncated_anywhere(void **state)
     const char *path = shard(state);
     size_t size;
     char *all = read_whole(path, &size);
-    const size_t at[] = {0,       1,        7,        8,        9,        100,
-                         4000,    size / 3, size / 2, size - 99, size - 1};
+    const size_t at[] = {0, 1, 7, 8, 9, 100, 4000, size / 3, size / 2, size - 99, size - 1};
     for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
         write_whole(path, all, at[i]);
         struct refusal r = {2, "safetensors", "model.safetensors", "bytes", NULL};
@@ -74,7 +73,8 @@ static void shard__is_refused__when_its_header_is_longer_than_the_file(void **st
         memcpy(file, lengths[i], 8);
         memcpy(file + 8, "{}", 2);
         write_whole(path, file, sizeof file);
-        struct refusal r = {2, "safetensors header length", "model.safetensors", "bytes", "at most"};
+        struct refusal r = {2, "safetensors header length", "model.safetensors", "bytes",
+                            "at most"};
         forward_refuses(state, r, model(state));
     }
 }
@@ -93,7 +93,8 @@ static void header__is_refused__when_it_is_no_json_object(void **state)
         {"{\"\xff\": 1}", {2, "parse JSON", "model.safetensors", NULL, NULL}},
         {"{\"a\": 5}", {2, "tensor entry", "model.safetensors: a", "an integer", "an object"}},
         {"{\"__metadata__\": 5}", {2, "file metadata", NULL, "an integer", NULL}},
-        {"{\"__metadata__\": {\"k\": 5}}", {2, "file metadata", "__metadata__.k", NULL, "a string"}},
+        {"{\"__metadata__\": {\"k\": 5}}",
+         {2, "file metadata", "__metadata__.k", NULL, "a string"}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         size_t size;
@@ -184,8 +185,13 @@ static void tensors__are_refused__when_config_and_shard_disagree(void **state)
 {
     const char *path = shard(state);
     static const char *const names[] = {
-        EMBED, HEAD, NORM, PACKED, SMALL_LAYER(0) "mlp.up_proj.weight",
-        SMALL_LAYER(1) "mlp.gate.e_score_correction_bias", SMALL_LAYER(1) "mlp.gate.weight",
+        EMBED,
+        HEAD,
+        NORM,
+        PACKED,
+        SMALL_LAYER(0) "mlp.up_proj.weight",
+        SMALL_LAYER(1) "mlp.gate.e_score_correction_bias",
+        SMALL_LAYER(1) "mlp.gate.weight",
         SMALL_LAYER(2) "mlp.experts.3.down_proj.weight_scale",
         SMALL_LAYER(2) "self_attn.kv_a_proj_with_mqa.weight",
         "language_model.model.norm.weight",
@@ -274,9 +280,12 @@ static void index__is_refused__when_it_promises_what_is_not_there(void **state)
         const char *text;
         struct refusal r;
     } rows[] = {
-        {"{\"weight_map\": {\"a\": \"gone.safetensors\"}}", {2, "open", "gone.safetensors", "No such file", NULL}},
-        {"{\"weight_map\": {\"a\": \"model.safetensors\"}}", {2, "read index", ": a", "no such tensor", NULL}},
-        {"{\"weight_map\": {\"a\": \"../m/model.safetensors\"}}", {2, "read index", ": a", "../m", "beside the index"}},
+        {"{\"weight_map\": {\"a\": \"gone.safetensors\"}}",
+         {2, "open", "gone.safetensors", "No such file", NULL}},
+        {"{\"weight_map\": {\"a\": \"model.safetensors\"}}",
+         {2, "read index", ": a", "no such tensor", NULL}},
+        {"{\"weight_map\": {\"a\": \"../m/model.safetensors\"}}",
+         {2, "read index", ": a", "../m", "beside the index"}},
         {"{\"weight_map\": {\"a\": 5}}", {2, "read index", ": a", "an integer", NULL}},
         {"{\"weight_map\": {\"a\": \"\"}}", {2, "read index", ": a", NULL, "the name of a file"}},
         {"{\"weight_map\": {}}", {2, "weight_map", "index.json", NULL, "an object of file names"}},

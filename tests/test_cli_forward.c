@@ -94,14 +94,15 @@ static void forward__gives_the_same_bits__when_scheduled_otherwise(void **state)
     static const struct {
         const char *option, *value;
     } rows[] = {
-        {"--threads", "2"},       {"--threads", "7"},       {"--threads", "256"},
-        {"--block-size", "1"},    {"--block-size", "7"},    {"--block-size", "1048576"},
-        {"--prefill-chunk", "1"}, {"--prefill-chunk", "7"}, {"--prefill-chunk", "48"},
+        {"--threads", "2"},          {"--threads", "7"},       {"--threads", "256"},
+        {"--block-size", "1"},       {"--block-size", "7"},    {"--block-size", "1048576"},
+        {"--prefill-chunk", "1"},    {"--prefill-chunk", "7"}, {"--prefill-chunk", "48"},
         {"--prefill-chunk", "1000"}, {"--decode-last", "0"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         same_bits(state, "f32", rows[i].option, rows[i].value, false);
-        same_bits(state, "f64", rows[i].option, rows[i].value, false);
+        bool middle = strcmp(rows[i].value, "7") == 0; /* one of each option */
+        if (middle) same_bits(state, "f64", rows[i].option, rows[i].value, false);
     }
 }
 
@@ -111,12 +112,21 @@ static void forward__gives_the_same_bits__when_less_is_kept(void **state)
         const char *option, *value;
         int64_t taps, rows;
     } rows[] = {
-        {"--rows", "-24:", 82, 24},     {"--rows", "47:48", 82, 1},  {"--rows", "-1:", 82, 1},
-        {"--layers", ":", 82, 48},      {"--layers", "2:4", 28, 48}, {"--layers", "5:", 16, 48},
-        {"--layers", ":1", 10, 48},     {"--layers", "-1:", 16, 48}, {"--layers", "0:-1", 66, 48},
-        {"--taps", "logits", 1, 48},    {"--taps", "layers.*.attn", 6, 48},
-        {"--taps", "embed,*.q", 7, 48}, {"--taps", "layers.1.*,layers.1.q", 14, 48},
-        {"--taps", "*", 82, 48},        {"--taps", "layers.?.experts", 5, 48},
+        {"--rows", "-24:", 82, 24},
+        {"--rows", "47:48", 82, 1},
+        {"--rows", "-1:", 82, 1},
+        {"--layers", ":", 82, 48},
+        {"--layers", "2:4", 28, 48},
+        {"--layers", "5:", 16, 48},
+        {"--layers", ":1", 10, 48},
+        {"--layers", "-1:", 16, 48},
+        {"--layers", "0:-1", 66, 48},
+        {"--taps", "logits", 1, 48},
+        {"--taps", "layers.*.attn", 6, 48},
+        {"--taps", "embed,*.q", 7, 48},
+        {"--taps", "layers.1.*,layers.1.q", 14, 48},
+        {"--taps", "*", 82, 48},
+        {"--taps", "layers.?.experts", 5, 48},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct st_file f;
@@ -162,8 +172,8 @@ static void decode__agrees_with_prefill(void **state)
         const char *precision, *last;
         double bound;
     } rows[] = {
-        {"f32", "1", 1e-6}, {"f32", "20", 1e-6}, {"f32", "999", 2.2e-6}, {"f64", "20", 1e-12},
-        {"f64", "999", 1e-12},
+        {"f32", "1", 1e-6},   {"f32", "20", 1e-6},   {"f32", "999", 2.2e-6},
+        {"f64", "20", 1e-12}, {"f64", "999", 1e-12},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const char *a = file_in(state, "a"), *b = file_in(state, "b");
@@ -185,7 +195,8 @@ static void batch__gives_each_sequence_its_own_bits(void **state)
     const char *tokens = file_in(state, "t.jsonl");
     write_text(tokens, "{\"input_ids\": [9, 8, 7, 6, 5]}\n\n[1, 2, 3]\n");
     json_decref(cli_passes("forward", K25, "--tokens", "1,2,3", "--out", alone));
-    json_t *j = cli_passes("forward", K25, "--tokens", tokens, "--out", both, "--prefill-chunk", "2");
+    json_t *j =
+        cli_passes("forward", K25, "--tokens", tokens, "--out", both, "--prefill-chunk", "2");
     assert_int_equal(field_int(j, "rows"), 8);
     json_decref(j);
     assert_same_tensors(alone, both, true);
@@ -231,10 +242,10 @@ static void synth__writes_what_the_address_makes(void **state)
         const char *folder = file_in(state, names[i]), *model = fixture_synth(names[i]);
         const char *a = file_in(state, "a"), *b = file_in(state, "b");
         json_t *g = fixture_golden(names[i]);
-        json_t *j = cli_passes(
-            "synth", textf("%s/fixtures/%s/config.json", ASSAY_SOURCE_DIR, names[i]), "--seed",
-            textf("%lld", (long long)field_int(g, "seed")), "--latent-gain",
-            textf("%g", json_number_value(field(g, "latent_gain"))), "--out", folder);
+        json_t *j =
+            cli_passes("synth", textf("%s/fixtures/%s/config.json", ASSAY_SOURCE_DIR, names[i]),
+                       "--seed", textf("%lld", (long long)field_int(g, "seed")), "--latent-gain",
+                       textf("%g", json_number_value(field(g, "latent_gain"))), "--out", folder);
         assert_true(field_int(j, "tensors") > 100);
         assert_true(field_int(j, "bytes") > 1000000);
         json_decref(j);
@@ -248,21 +259,31 @@ static void synth__writes_what_the_address_makes(void **state)
                         FIXTURE("tiny-k25/model.safetensors"), false);
 }
 
+/* Sanitizers make a token slow. */
+#if defined(__SANITIZE_ADDRESS__)
+enum { GREEDY_MAX = 8 };
+#else
+enum { GREEDY_MAX = 48 };
+#endif
+
 /* The prompt and the tokens of golden.json; `model` NULL: the synthetic one. */
 static void generates(const char *name, const char *model)
 {
     json_t *g = fixture_golden(name);
-    const json_t *greedy = field(g, "greedy");
+    json_t *greedy = json_deep_copy(field(g, "greedy"));
+    while (json_array_size(greedy) > GREEDY_MAX) json_array_remove(greedy, GREEDY_MAX);
     int64_t prompt = field_int(g, "greedy_prompt"), n = (int64_t)json_array_size(greedy);
-    json_t *j = cli_passes("generate", model ? model : fixture_synth(name), "--tokens",
-                           joined(field(g, "tokens"), (size_t)prompt), "-n",
-                           textf("%lld", (long long)n));
+    assert_true(n > 7);
+    json_t *j =
+        cli_passes("generate", model ? model : fixture_synth(name), "--tokens",
+                   joined(field(g, "tokens"), (size_t)prompt), "-n", textf("%lld", (long long)n));
     if (!json_equal(field(j, "tokens"), greedy)) fail_msg("%s: other tokens", name);
     assert_int_equal(json_array_size(field(j, "margins")), n);
     assert_int_equal(json_array_size(field(j, "accepted")), 0);
     assert_true(json_is_null(field(j, "mean_acceptance_length")));
     assert_true(json_is_null(field(j, "lossless")));
     assert_int_equal(field_int(j, "near_ties"), 0);
+    json_decref(greedy);
     json_decref(j);
     json_decref(g);
 }

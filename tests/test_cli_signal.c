@@ -33,8 +33,10 @@ static void wait_for_temporary(const char *folder, pid_t child)
 static void hit(void **state, int number, long after_ms, bool leftover)
 {
     const char *folder = *state, *out = textf("%s/out", folder);
-    const char *argv[] = {"forward", fixture_synth("tiny-long"), "--tokens",
-                          "@" FIXTURE("tiny-long/golden.json"), "--out", out, NULL};
+    const char *argv[] = {"forward",  fixture_synth("tiny-long"),
+                          "--tokens", "@" FIXTURE("tiny-long/golden.json"),
+                          "--out",    out,
+                          NULL};
     write_text(out, OLD);
     pid_t child = cli_start(argv);
     wait_for_temporary(folder, child);
@@ -76,7 +78,8 @@ static void forward__leaves_only_a_temporary__when_killed(void **state)
 static void synth__leaves_no_file__when_interrupted(void **state)
 {
     const char *folder = *state, *out = textf("%s/m", folder);
-    const char *argv[] = {"synth", FIXTURE("mid-k25/config.json"), "--seed", "1", "--out", out, NULL};
+    const char *argv[] = {"synth", FIXTURE("mid-k25/config.json"), "--seed", "1", "--out", out,
+                          NULL};
     pid_t child = cli_start(argv);
     for (int tries = 0; tries < 3000 && access(out, F_OK) != 0; tries++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -90,8 +93,11 @@ static void synth__leaves_no_file__when_interrupted(void **state)
 static void forward__goes_on__when_hang_up_is_ignored(void **state)
 {
     const char *out = textf("%s/out", (const char *)*state);
-    const char *argv[] = {"forward", fixture_synth("tiny-long"), "--tokens",
-                          "@" FIXTURE("tiny-long/golden.json"), "--out", out, "--layers", ":1", NULL};
+    const char *argv[] = {"forward",  fixture_synth("tiny-long"),
+                          "--tokens", "@" FIXTURE("tiny-long/golden.json"),
+                          "--out",    out,
+                          "--layers", ":1",
+                          NULL};
     signal(SIGHUP, SIG_IGN);
     pid_t child = cli_start(argv);
     signal(SIGHUP, SIG_DFL);
@@ -100,6 +106,24 @@ static void forward__goes_on__when_hang_up_is_ignored(void **state)
     nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     assert_int_equal(kill(child, SIGINT), 0);
     assert_int_equal(cli_wait(child), SIGINT);
+}
+
+/* The next file opened would get the number of a closed stream, and a message would land in it. */
+static void dump__is_not_number_one__when_stdout_is_closed(void **state)
+{
+    char target[FILE_PATH] = "";
+    const char *out = textf("%s/out", (const char *)*state);
+    const char *argv[] = {"forward",  fixture_synth("tiny-long"),
+                          "--tokens", "@" FIXTURE("tiny-long/golden.json"),
+                          "--out",    out,
+                          NULL};
+    pid_t child = cli_start_mute(argv);
+    wait_for_temporary(*state, child);
+    ssize_t n = readlink(textf("/proc/%ld/fd/1", (long)child), target, sizeof target - 1);
+    assert_int_equal(kill(child, SIGINT), 0);
+    assert_int_equal(cli_wait(child), SIGINT);
+    assert_true(n > 0);
+    assert_string_equal(target, "/dev/null");
 }
 
 int main(void)
@@ -113,6 +137,7 @@ int main(void)
         TEST(forward__leaves_only_a_temporary__when_killed),
         TEST(synth__leaves_no_file__when_interrupted),
         TEST(forward__goes_on__when_hang_up_is_ignored),
+        TEST(dump__is_not_number_one__when_stdout_is_closed),
     };
     return cmocka_run_group_tests_name("cli_signal", tests, NULL, NULL);
 }

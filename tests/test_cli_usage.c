@@ -24,8 +24,7 @@ struct line {
 
 static void lines_are_refused(void **state, const struct line *rows, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        cli_refused(state, rows[i].r, rows[i].word, __FILE__, __LINE__);
+    for (size_t i = 0; i < n; i++) cli_refused(state, rows[i].r, rows[i].word, __FILE__, __LINE__);
 }
 #define REFUSED(state, rows) lines_are_refused(state, rows, sizeof(rows) / sizeof(rows)[0])
 
@@ -42,7 +41,7 @@ static void word__is_refused__when_unknown(void **state)
         {{"forward", "-h"}, {2, "option", "forward", "-h", NULL}},
         {{"diff", "--seed=4"}, {2, "option", "diff", "--seed", NULL}},
         {{"generate", K25, "--out", "x"}, {2, "option", "generate", "--out", NULL}},
-        {{"synth", K25, "--shards", "2"}, {2, "option", "synth", "--shards", NULL}},
+        {{"synth", K25, "--rows", "2"}, {2, "option", "synth", "--rows", NULL}},
         {{"forward", K25, "--=1"}, {2, "option", "forward", "--", NULL}},
     };
     REFUSED(state, rows);
@@ -54,7 +53,8 @@ static void words__are_refused__when_too_few_or_many(void **state)
         {{"forward"}, {2, "arguments", "forward", "0 words", "MODEL --tokens T"}},
         {{"forward", K25}, {2, "arguments", "forward", "no --tokens", "--tokens T"}},
         {{"forward", K25, "--tokens", "1"}, {2, "arguments", "forward", "no --out", "--out DUMP"}},
-        {{"forward", K25, K25, "--tokens", "1"}, {2, "arguments", "forward", "after 1 words", NULL}},
+        {{"forward", K25, K25, "--tokens", "1"},
+         {2, "arguments", "forward", "after 1 words", NULL}},
         {{"generate", K25}, {2, "arguments", "generate", "no --tokens", NULL}},
         {{"generate"}, {2, "arguments", "generate", "0 words", NULL}},
         {{"synth", K25 "/config.json"}, {2, "arguments", "synth", "no --seed", NULL}},
@@ -62,7 +62,8 @@ static void words__are_refused__when_too_few_or_many(void **state)
         {{"diff"}, {2, "arguments", "diff", "0 words", "SUBJECT TRUTH"}},
         {{"diff", CLEAN}, {2, "arguments", "diff", "one dump", "--model"}},
         {{"diff", CLEAN, CLEAN, CLEAN}, {2, "arguments", "diff", "after 2 words", NULL}},
-        {{"diff", CLEAN, CLEAN, "--profile", "hf"}, {2, "arguments", "diff", "--profile", "--model"}},
+        {{"diff", CLEAN, CLEAN, "--profile", "hf"},
+         {2, "arguments", "diff", "--profile", "--model"}},
     };
     REFUSED(state, rows);
 }
@@ -89,43 +90,71 @@ static void option__is_refused__when_its_value_is_missing_or_too_much(void **sta
 }
 
 /* Option and value on an otherwise good line. */
+static const struct {
+    const char *verb, *option, *value;
+} bad_values[] = {
+    {"forward", "--threads", "0"},
+    {"forward", "--threads", "257"},
+    {"forward", "--threads", "two"},
+    {"forward", "--threads", "1.5"},
+    {"forward", "--threads", ""},
+    {"forward", "--threads", " 1"},
+    {"forward", "--threads", "+1"},
+    {"forward", "--threads", "1x"},
+    {"forward", "--threads", "-1"},
+    {"forward", "--block-size", "0"},
+    {"forward", "--block-size", "1048577"},
+    {"forward", "--prefill-chunk", "0"},
+    {"forward", "--prefill-chunk", "1e3"},
+    {"forward", "--decode-last", "-1"},
+    {"forward", "--decode-last", "99999999999999999999"},
+    {"forward", "--precision", "f16"},
+    {"forward", "--linear", "mkl"},
+    {"forward", "--on", "cpu"},
+    {"forward", "--dump-dtype", "bf16"},
+    {"forward", "--profile", "trt"},
+    {"forward", "--profile", ""},
+    {"forward", "--layers", "0"},
+    {"forward", "--layers", "0:0"},
+    {"forward", "--layers", "0:7"},
+    {"forward", "--layers", "-7:"},
+    {"forward", "--layers", "3:2"},
+    {"forward", "--layers", "a:b"},
+    {"forward", "--layers", "0:1:2"},
+    {"forward", "--layers", ""},
+    {"forward", "--layers", "0:9223372036854775807"},
+    {"forward", "--layers", "-9223372036854775808:"},
+    {"forward", "--rows", "0:4"},
+    {"forward", "--rows", "-4:"},
+    {"forward", "--rows", "2:2"},
+    {"forward", "--rows", "x"},
+    {"forward", "--taps", "layers.9.attn"},
+    {"forward", "--taps", "logits,nothing"},
+    {"forward", "--taps", ""},
+    {"forward", "--taps", ",,"},
+    {"forward", "--taps", "LOGITS"},
+    {"forward", "--taps", "layers.5.routed "},
+    {"generate", "-n", "0"},
+    {"generate", "-n", "-4"},
+    {"generate", "-n", "4.0"},
+    {"generate", "-n", "2147483648"},
+    {"generate", "--prompt", "0"},
+    {"generate", "--prompt", "4"},
+};
+
 static void value__is_refused__when_no_number_of_the_range(void **state)
 {
-    static const struct {
-        const char *verb, *option, *value;
-    } rows[] = {
-        {"forward", "--threads", "0"},          {"forward", "--threads", "257"},
-        {"forward", "--threads", "two"},        {"forward", "--threads", "1.5"},
-        {"forward", "--threads", ""},           {"forward", "--threads", " 1"},
-        {"forward", "--threads", "+1"},         {"forward", "--threads", "1x"},
-        {"forward", "--threads", "-1"},         {"forward", "--block-size", "0"},
-        {"forward", "--block-size", "1048577"}, {"forward", "--prefill-chunk", "0"},
-        {"forward", "--prefill-chunk", "1e3"},  {"forward", "--decode-last", "-1"},
-        {"forward", "--decode-last", "99999999999999999999"},
-        {"forward", "--precision", "f16"},      {"forward", "--linear", "mkl"},
-        {"forward", "--on", "cpu"},             {"forward", "--dump-dtype", "bf16"},
-        {"forward", "--profile", "trt"},        {"forward", "--profile", ""},
-        {"forward", "--layers", "0"},           {"forward", "--layers", "0:0"},
-        {"forward", "--layers", "0:7"},         {"forward", "--layers", "-7:"},
-        {"forward", "--layers", "3:2"},         {"forward", "--layers", "a:b"},
-        {"forward", "--layers", "0:1:2"},       {"forward", "--layers", ""},
-        {"forward", "--layers", "0:9223372036854775807"},
-        {"forward", "--layers", "-9223372036854775808:"},
-        {"forward", "--rows", "0:4"},           {"forward", "--rows", "-4:"},
-        {"forward", "--rows", "2:2"},           {"forward", "--rows", "x"},
-        {"forward", "--taps", "layers.9.attn"}, {"forward", "--taps", "logits,nothing"},
-        {"forward", "--taps", ""},              {"forward", "--taps", ",,"},
-        {"forward", "--taps", "LOGITS"},        {"forward", "--taps", "layers.5.routed "},
-        {"generate", "-n", "0"},                {"generate", "-n", "-4"},
-        {"generate", "-n", "4.0"},              {"generate", "-n", "2147483648"},
-        {"generate", "--prompt", "0"},          {"generate", "--prompt", "4"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        bool forward = strcmp(rows[i].verb, "forward") == 0;
+    for (size_t i = 0; i < sizeof bad_values / sizeof bad_values[0]; i++) {
+        bool forward = strcmp(bad_values[i].verb, "forward") == 0;
         struct refusal r = {2, NULL, NULL, NULL, NULL};
-        const char *argv[] = {rows[i].verb, K25, "--tokens", "1,2,3",
-                              textf("%s=%s", rows[i].option, rows[i].value),
-                              forward ? "--out" : NULL, out_path(state), NULL};
+        const char *argv[] = {bad_values[i].verb,
+                              K25,
+                              "--tokens",
+                              "1,2,3",
+                              textf("%s=%s", bad_values[i].option, bad_values[i].value),
+                              forward ? "--out" : NULL,
+                              out_path(state),
+                              NULL};
         cli_refused(state, r, argv, __FILE__, __LINE__);
     }
     static const char *const bounds[] = {"", "-1", "x", "nan", "inf", "1e999", "1e-3x", " 1"};
@@ -188,6 +217,25 @@ static void output__is_refused__when_the_folder_is_read_only(void **state)
     struct refusal r = {2, "write", "ro/out", "Permission denied", "permission"};
     assert_int_equal(mkdir(folder, 0555), 0);
     cli_refuses(state, r, "forward", K25, "--tokens", "1", "--out", textf("%s/out", folder));
+}
+
+/* A dump must not replace the weights that it is made from. */
+static void output__is_refused__when_it_is_a_file_of_the_model(void **state)
+{
+    const char *model = small_model(state, "m"), *link = textf("%s/link", (const char *)*state);
+    const char *path = textf("%s/model.safetensors", model);
+    struct refusal r = {2, "option", "--out", "a file of the model", "another name"};
+    cli_refuses(state, r, "forward", model, "--tokens", "1", "--out", path);
+    assert_int_equal(symlink(path, link), 0);
+    cli_refuses(state, r, "forward", model, "--tokens", "1", "--out", link);
+}
+
+static void word__is_refused__when_no_utf8(void **state)
+{
+    const char *out = textf("%s/\xff", (const char *)*state);
+    struct refusal r = {2, "arguments", "forward", "?", "UTF-8"};
+    cli_refuses(state, r, "forward", K25, "--tokens", "1", "--out", out);
+    cli_refuses(state, r, "forward", "\xc0\x80", "--tokens", "1", "--out", out);
 }
 
 /* The name is free again, and what was there before is as it was. */
@@ -253,13 +301,13 @@ static void result__is_an_error__when_stdout_is_full_or_closed(void **state)
     (void)state;
 }
 
-/* With a closed stream the next file opened would be number 1, and messages would land in it. */
 static void dump__holds_only_taps__when_stdout_is_closed(void **state)
 {
     struct cli r;
     const char *a = textf("%s/a", (char *)*state), *b = textf("%s/b", (char *)*state);
     json_decref(cli_passes("forward", K25, "--tokens", "1,2", "--out", a));
-    cli_run_to(&r, NULL, (const char *const[]){"forward", K25, "--tokens", "1,2", "--out", b, NULL});
+    cli_run_to(&r, NULL,
+               (const char *const[]){"forward", K25, "--tokens", "1,2", "--out", b, NULL});
     assert_int_equal(r.status, 3);
     cli_free(&r);
     assert_same_tensors(a, b, false);
@@ -297,6 +345,8 @@ int main(void)
         TEST(gpu__is_never_a_pass__when_it_has_no_op),
         TEST(output__is_refused__when_it_cannot_be_a_file),
         TEST(output__is_refused__when_the_folder_is_read_only),
+        TEST(output__is_refused__when_it_is_a_file_of_the_model),
+        TEST(word__is_refused__when_no_utf8),
         TEST(existing_output__is_not_touched__when_the_run_fails),
         TEST(temporary_name__is_not_written_through__when_it_is_a_link),
         TEST(result__is_an_error__when_stdout_is_full_or_closed),

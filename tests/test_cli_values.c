@@ -131,11 +131,15 @@ static void token_file__is_refused__when_it_holds_no_tokens(void **state)
         {"a.json", "[99]", {2, "token id", "token 0", "99", "0 to 47"}},
         {"a.json", "{}", {2, "read tokens", "a.json", "without them", "\"input_ids\""}},
         {"a.json", "{\"tokens\": 5}", {2, "read tokens", "a.json", "an integer", "an array"}},
-        {"a.json", "{\"tokens\": [1], \"tokens\": [2]}", {2, "parse JSON", NULL, "duplicate", NULL}},
+        {"a.json",
+         "{\"tokens\": [1], \"tokens\": [2]}",
+         {2, "parse JSON", NULL, "duplicate", NULL}},
         {"a.jsonl", "", {2, "read tokens", "a.jsonl", "no tokens", "at least one"}},
         {"a.jsonl", "\n \r\n\t\n", {2, "read tokens", "a.jsonl", "no tokens", "at least one"}},
         {"a.jsonl", "[1]\n[2\n", {2, "parse JSON", "a.jsonl", NULL, NULL}},
-        {"a.jsonl", "{\"input_ids\": [1]}\n{\"ids\": [2]}\n", {2, "read tokens", "a.jsonl", NULL, NULL}},
+        {"a.jsonl",
+         "{\"input_ids\": [1]}\n{\"ids\": [2]}\n",
+         {2, "read tokens", "a.jsonl", NULL, NULL}},
         {"a.safetensors", "x", {2, "safetensors file", "a.safetensors", "1 bytes", NULL}},
     };
     const char *model = small_model(state, "m");

@@ -1,0 +1,80 @@
+/* verb_inspect.c: what a checkpoint, a dump or a safetensors file is, and all that is wrong with
+ * it. */
+#include "core/file.h"
+#include "core/text.h"
+#include "harness/inspect.h"
+#include "harness/session.h"
+#include "harness/verb.h"
+#include "reports/text.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { LINES = 40 };
+
+static const struct option_row options[] = {
+    {"--model", "MODEL", "of a dump: the model whose taps it should hold", false},
+    {"--record", "FILE", "write the checkpoint's contract: a hash of every tensor", false},
+    {"--against", "FILE", "what changed since the contract was recorded", false},
+    {"--threads", "N", "threads that hash (default: all)", false},
+    {NULL, NULL, NULL, false},
+};
+
+static enum err_code check_options(const struct args *a, bool folder, bool dump, struct err *err)
+{
+    const char *record = args_value(a, "--record"), *against = args_value(a, "--against");
+    if (record && against)
+        return err_set(err, ERR_USAGE, "arguments|inspect|--record and --against|one of them");
+    if ((record || against) && !folder)
+        return err_set(err, ERR_USAGE, "arguments|%s|a file with --%s|the folder of a checkpoint",
+                       a->word[0], record ? "record" : "against");
+    if (args_has(a, "--threads") && !record && !against)
+        return err_set(err, ERR_USAGE,
+                       "arguments|inspect|--threads alone|--record or --against with it");
+    if (args_has(a, "--model") && !dump)
+        return err_set(err, ERR_USAGE, "arguments|%s|%s with --model|a dump", a->word[0],
+                       folder ? "a folder" : "a file without taps");
+    return ERR_OK;
+}
+
+static enum err_code inspect(const struct args *a, struct inspection *s, json_t *result,
+                             struct err *err)
+{
+    const char *record = args_value(a, "--record"), *against = args_value(a, "--against");
+    bool folder = file_is_folder(s->path), dump = false;
+    int64_t threads;
+    if (args_int(a, "--threads", 1, SESSION_THREADS_MAX, session_defaults().threads, &threads,
+                 err) != ERR_OK)
+        return err->code;
+    if (folder && check_options(a, folder, dump, err) != ERR_OK) return err->code;
+    if ((folder ? inspect_folder(s, err) : inspect_file(s, &dump, err)) != ERR_OK ||
+        check_options(a, folder, dump, err) != ERR_OK)
+        return err->code;
+    if (dump && ins_dump(s, args_value(a, "--model"), result, err) != ERR_OK) return err->code;
+    if (record && ins_record(s, record, (int)threads, result, err) != ERR_OK) return err->code;
+    if (against && ins_against(s, against, (int)threads, result, err) != ERR_OK) return err->code;
+    return inspect_json(s, folder ? "checkpoint" : dump ? "dump" : "safetensors", result, err);
+}
+
+static enum err_code run(const struct args *a, json_t *result, struct err *err)
+{
+    struct inspection s;
+    inspection_open(&s, a->word[0]);
+    enum err_code rc = inspect(a, &s, result, err);
+    progress_end();
+    if (rc == ERR_OK && json_array_size(s.problems) > 0) rc = ERR_DIFF;
+    if (!a->json && (rc == ERR_OK || rc == ERR_DIFF))
+        report_inspect_text(result, stdout, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"), LINES);
+    inspection_close(&s);
+    return rc;
+}
+
+const struct verb verb_inspect = {
+    .name = "inspect",
+    .usage = "PATH [--model MODEL] [--record FILE | --against FILE]",
+    .about = "what a checkpoint or a dump is, what is wrong with it, what changed",
+    .words_min = 1,
+    .words_max = 1,
+    .options = options,
+    .run = run,
+};

@@ -92,5 +92,8 @@ case $first in *'"op":"moe"'*) ;; *) fail "the planted bug is not at op moe: $fi
 echo "$first" | grep -q '"layer":1[,}]' || fail "the planted bug is not in layer 1: $first"
 echo "$first" > "$work/first.json"
 say "planted bug (the two codes of each byte swapped): found: op moe, layer 1, tap $(field "$work/first.json" tap)"
+run "$work/plan.json" 0 run fixtures/plans/tiny-k25.yaml --out "$reports/plan"
+say "plan fixtures/plans/tiny-k25.yaml: pass: $(field "$work/plan.json" compared_at_least) comparisons wanted;" \
+    "see $reports/plan/result.txt"
 say "reports: $reports"
 say "pass"

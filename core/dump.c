@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { EMPTY_ROWS_MAX = 1 << 20 };
+
 /* A JSON array of whole numbers in the metadata; absent: *out stays NULL. */
 static enum err_code meta_ints(const struct dump *d, const char *key, int64_t **out, int64_t *count,
                                struct err *err)
@@ -64,21 +66,45 @@ static enum err_code meta_order(struct dump *d, struct err *err)
     return err->code;
 }
 
-static int64_t order_of(const struct dump *d, const struct dump_tap *t)
-{
-    for (int64_t i = 0; i < d->promised_count; i++) {
-        if (strcmp(d->promised[i], t->name) == 0) return i;
-    }
-    /* Foreign dumps take the order of tap.h; what neither knows comes last. */
-    return d->promised_count +
-           (t->known ? tap_rank(t->kind, t->layer) : INT64_MAX / 2 + TAP_KINDS + 1);
-}
-
 static int by_order(const void *a, const void *b)
 {
     const struct dump_tap *s = a, *t = b;
     if (s->order != t->order) return s->order < t->order ? -1 : 1;
     return strcmp(s->name, t->name);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct dump_tap *s = *(const struct dump_tap *const *)a,
+                          *t = *(const struct dump_tap *const *)b;
+    return strcmp(s->name, t->name);
+}
+
+static void index_names(struct dump *d)
+{
+    for (int64_t i = 0; i < d->count; i++) d->by_name[i] = &d->taps[i];
+    qsort(d->by_name, (size_t)d->count, sizeof *d->by_name, by_name);
+}
+
+/* Execution order: as promised; a foreign dump takes the order of tap.h; what neither knows comes
+ * last. */
+static enum err_code order_taps(struct dump *d, struct err *err)
+{
+    d->by_name = calloc((size_t)d->count + 1, sizeof *d->by_name);
+    if (!d->by_name) return err_set(err, ERR_MEMORY, "read dump|%s|no memory", d->file.path);
+    index_names(d);
+    for (int64_t i = 0; i < d->count; i++) {
+        struct dump_tap *t = &d->taps[i];
+        t->order = d->promised_count +
+                   (t->known ? tap_rank(t->kind, t->layer) : INT64_MAX / 2 + TAP_KINDS + 1);
+    }
+    for (int64_t i = d->promised_count - 1; i >= 0; i--) { /* a name's first place holds */
+        struct dump_tap *t = (struct dump_tap *)(uintptr_t)dump_find(d, d->promised[i]);
+        if (t) t->order = i;
+    }
+    qsort(d->taps, (size_t)d->count, sizeof *d->taps, by_order);
+    index_names(d);
+    return ERR_OK;
 }
 
 static enum err_code list_taps(struct dump *d, struct err *err)
@@ -96,17 +122,18 @@ static enum err_code list_taps(struct dump *d, struct err *err)
                            d->file.path, s->name, dtype_name(s->dtype),
                            st_shape_text(s->dims, s->shape, text, sizeof text));
         }
+        if (s->bytes == 0 && s->shape[0] > EMPTY_ROWS_MAX) /* costs no byte of the file */
+            return err_set(err, ERR_INPUT, "read dump|%s: %s|%lld rows without columns|at most %d",
+                           d->file.path, s->name, (long long)s->shape[0], EMPTY_ROWS_MAX);
         struct dump_tap *t = &d->taps[d->count++];
         *t = (struct dump_tap){.name = s->name, .tensor = s, .rows = s->shape[0]};
         t->cols = s->shape[0] ? s->count / s->shape[0] : 0;
         t->known = tap_parse(s->name, &t->kind, &t->layer);
-        t->order = order_of(d, t);
         if (d->rows == INT64_MAX) d->rows = t->rows;
         if (d->rows != t->rows) d->rows = -1;
     }
     if (d->rows == INT64_MAX) d->rows = 0;
-    qsort(d->taps, (size_t)d->count, sizeof *d->taps, by_order);
-    return ERR_OK;
+    return order_taps(d, err);
 }
 
 /* The sequences must make up the batch. */
@@ -170,6 +197,12 @@ static enum err_code map_rows(struct dump *d, struct err *err)
     return ERR_OK;
 }
 
+static const char *meta_text(const struct dump *d, const char *key)
+{
+    const char *text = st_meta(&d->file, key);
+    return text ? text : "";
+}
+
 enum err_code dump_open(struct dump *d, const char *path, struct err *err)
 {
     *d = (struct dump){0};
@@ -181,11 +214,10 @@ enum err_code dump_open(struct dump *d, const char *path, struct err *err)
         meta_ints(d, "assay.lengths", &d->lengths, &d->sequences, err) != ERR_OK ||
         check_lengths(d, err) != ERR_OK)
         return err->code;
-    const char *engine = st_meta(&d->file, "assay.engine"),
-               *profile = st_meta(&d->file, "assay.profile");
-    if (!engine) engine = st_meta(&d->file, "engine");
-    d->engine = engine ? engine : "";
-    d->profile = profile ? profile : "";
+    d->engine = meta_text(d, st_meta(&d->file, "assay.engine") ? "assay.engine" : "engine");
+    d->profile = meta_text(d, "assay.profile");
+    d->config_sha256 = meta_text(d, "assay.config_sha256");
+    d->checkpoint = meta_text(d, "assay.checkpoint");
     return map_rows(d, err);
 }
 
@@ -194,6 +226,7 @@ void dump_close(struct dump *d)
     for (int64_t i = 0; i < d->promised_count; i++) free(d->promised[i]);
     free(d->promised);
     free(d->taps);
+    free(d->by_name);
     free(d->tokens);
     free(d->lengths);
     free(d->batch_row);
@@ -203,7 +236,13 @@ void dump_close(struct dump *d)
 
 const struct dump_tap *dump_find(const struct dump *d, const char *name)
 {
-    for (int64_t i = 0; i < d->count; i++) {
+    const struct dump_tap key = {.name = name}, *at = &key;
+    if (d->by_name) {
+        const struct dump_tap **hit =
+            bsearch(&at, d->by_name, (size_t)d->count, sizeof *d->by_name, by_name);
+        return hit ? *hit : NULL;
+    }
+    for (int64_t i = 0; i < d->count; i++) { /* a dump that was not read from a file */
         if (strcmp(d->taps[i].name, name) == 0) return &d->taps[i];
     }
     return NULL;

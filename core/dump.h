@@ -1,6 +1,7 @@
 /* dump.h: a file of taps. Safetensors with __metadata__:
  *
- *   assay.version, assay.engine, assay.profile, assay.precision, assay.config_sha256, assay.model
+ *   assay.version, assay.engine, assay.engine_version, assay.profile, assay.precision, assay.model
+ *   assay.config_sha256, assay.checkpoint: what it was computed from (checkpoint.h)
  *   assay.tokens     JSON array, the concatenated batch
  *   assay.lengths    JSON array, a sequence each
  *   assay.positions  JSON array, a row each
@@ -38,6 +39,9 @@ struct dump_out {
     int64_t *written; /* [count]: rows that each tap was given */
     enum dtype reals; /* DT_F32 or DT_F64 */
     unsigned char *row_buffer;
+    int64_t special;         /* cells of kept rows that are NaN or infinite in the file */
+    const char *special_tap; /* the first of them */
+    int64_t special_row, special_col;
     struct tap_sink sink; /* give this to the forward pass */
 };
 
@@ -78,6 +82,7 @@ struct dump_tap {
 struct dump {
     struct st_file file;
     struct dump_tap *taps; /* in execution order */
+    const struct dump_tap **by_name;
     int64_t count;
     int64_t rows;    /* of its real taps; -1 where they disagree */
     int64_t *tokens; /* of the whole batch, or NULL */
@@ -85,8 +90,9 @@ struct dump {
     int64_t *lengths; /* sequences; NULL: one */
     int64_t sequences;
     int64_t *batch_row; /* [rows]: row of the batch that dump row i is, or NULL: unknown */
-    const char *engine, *profile; /* "" where the file does not say */
-    char **promised;              /* assay.order, or NULL */
+    /* "" where the file does not say. */
+    const char *engine, *profile, *config_sha256, *checkpoint;
+    char **promised; /* assay.order, or NULL */
     int64_t promised_count;
 };
 

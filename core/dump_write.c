@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,18 @@ static const struct st_entry *find_entry(const struct dump_out *d, const char *n
 static bool wants(void *ctx, const char *name)
 {
     return find_entry(ctx, name) != NULL;
+}
+
+static void count_special(struct dump_out *d, const char *name, int64_t row, int64_t cols,
+                          const double *x)
+{
+    for (int64_t c = 0; c < cols; c++) {
+        if (isfinite((float)x[c])) continue;
+        if (d->special++ > 0) continue;
+        d->special_tap = name;
+        d->special_row = row;
+        d->special_col = c;
+    }
 }
 
 /* Writes the rows of one step that are kept; `row` gives element i of the step as bytes of the
@@ -35,6 +48,7 @@ static enum err_code put(struct dump_out *d, const char *name, const struct rows
         if (at < 0) continue;
         const void *bytes = ints + (ints ? i * cols : 0);
         if (!ints) {
+            count_special(d, e->name, at, cols, reals + i * cols);
             dtype_from_f64(e->dtype, reals + i * cols, cols, d->row_buffer);
             bytes = d->row_buffer;
         }

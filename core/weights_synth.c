@@ -10,16 +10,17 @@
 /* Parses "seed=N&latent_gain=G" (in place). */
 static enum err_code read_query(struct weights *w, char *query, struct err *err)
 {
-    bool seeded = false;
+    bool seeded = false, gained = false;
     char *rest = NULL;
     for (char *part = strtok_r(query, "&", &rest); part; part = strtok_r(NULL, "&", &rest)) {
-        if (text_starts(part, "seed=") && text_u64(part + 5, &w->seed)) {
+        if (!seeded && text_starts(part, "seed=") && text_u64(part + 5, &w->seed)) {
             seeded = true;
-        } else if (text_starts(part, "latent_gain=") && text_double(part + 12, &w->latent_gain) &&
-                   isfinite(w->latent_gain)) {
-            continue;
+        } else if (!gained && text_starts(part, "latent_gain=") &&
+                   text_double(part + 12, &w->latent_gain) && isfinite(w->latent_gain)) {
+            gained = true;
         } else {
-            return err_set(err, ERR_INPUT, "open model|%s|\"%s\"|seed=N or latent_gain=G", w->path,
+            return err_set(err, ERR_INPUT,
+                           "open model|%s|\"%s\"|seed=N or latent_gain=G, each once", w->path,
                            part);
         }
     }

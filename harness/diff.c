@@ -1,6 +1,7 @@
 /* diff.c: see diff.h. The reference runs are in diff_model.c, the result as JSON in diff_json.c. */
 #include "harness/diff.h"
 
+#include "core/checkpoint.h"
 #include "core/text.h"
 #include "harness/diff_model.h"
 
@@ -71,13 +72,23 @@ static void judge_experts(const struct diff *d, const struct pair *p, struct tap
         out->why[0] = '\0';
 }
 
+/* Flips are sets of int32. */
+static bool ids_fit(const struct dump_tap *t)
+{
+    for (int64_t i = 0; i < t->tensor->count; i++) {
+        int64_t id = dtype_int_at(t->tensor->dtype, t->tensor->data, i);
+        if (id != (int32_t)id) return false;
+    }
+    return true;
+}
+
 /* Sets were compared: what has no flips there was equal. Any other tap of that name is judged as a
  * plain one. */
 static bool flips_saw(const struct diff *d, const struct pair *p)
 {
     return p->subject->known && p->subject->kind == TAP_EXPERTS &&
            p->subject->cols == d->flips.top_k && dtype_is_int(p->subject->tensor->dtype) &&
-           dtype_is_int(p->truth->tensor->dtype);
+           dtype_is_int(p->truth->tensor->dtype) && ids_fit(p->subject) && ids_fit(p->truth);
 }
 
 static enum err_code judge_all(struct diff *d, struct err *err)
@@ -113,11 +124,27 @@ static enum err_code check_profile_rows(const struct diff *d, struct err *err)
     return ERR_OK;
 }
 
+/* Two runs of different models are no comparison. What a dump does not say is not held against it.
+ */
+static enum err_code check_provenance(const struct dump *s, const struct dump *t, struct err *err)
+{
+    const bool config = s->config_sha256[0] && t->config_sha256[0] &&
+                        strcmp(s->config_sha256, t->config_sha256) != 0;
+    if (!config && !checkpoint_contradicts(s->checkpoint, t->checkpoint)) return ERR_OK;
+    const char *what = config ? "config" : "checkpoint";
+    return err_set(err, ERR_INPUT, "compare dumps|%s and %s|%s %.80s beside %.80s|one %s of both",
+                   s->file.path, t->file.path, what, config ? s->config_sha256 : s->checkpoint,
+                   config ? t->config_sha256 : t->checkpoint, what);
+}
+
 static enum err_code prepare(struct diff *d, const struct diff_request *r, struct err *err)
 {
     if (dump_open(&d->subject, r->subject, err) != ERR_OK) return err->code;
     if (r->truth && dump_open(&d->truth, r->truth, err) != ERR_OK) return err->code;
     if (r->profile_run && dump_open(&d->profile_run, r->profile_run, err) != ERR_OK)
+        return err->code;
+    if ((r->truth && check_provenance(&d->subject, &d->truth, err) != ERR_OK) ||
+        (r->profile_run && check_provenance(&d->subject, &d->profile_run, err) != ERR_OK))
         return err->code;
     d->base = &d->truth;
     d->judge.kind = !isnan(r->bound) ? BOUND_USER : r->profile_run ? BOUND_MEASURED : BOUND_DERIVED;

@@ -2,6 +2,7 @@
 #include "harness/forward.h"
 
 #include "core/file.h"
+#include "core/checkpoint.h"
 #include "core/json.h"
 #include "core/ops.h"
 #include "core/text.h"
@@ -115,7 +116,9 @@ static enum err_code create_dump(struct job *j, const struct forward_request *r,
     int64_t n = j->tokens.count, at = 0;
     int64_t *position = calloc((size_t)n + 1, sizeof *position),
             *row = calloc((size_t)n + 1, sizeof *row);
+    char checkpoint[CHECKPOINT_TEXT] = "";
     json_t *order = json_array();
+    (void)!checkpoint_name(&j->loaded.weights, checkpoint, err);
     for (int64_t s = 0; position && s < j->tokens.sequences; s++) {
         for (int64_t p = 0; p < j->tokens.length[s]; p++) position[at++] = p;
     }
@@ -129,9 +132,11 @@ static enum err_code create_dump(struct job *j, const struct forward_request *r,
     const struct st_meta meta[] = {
         {"assay.version", ASSAY_VERSION},
         {"assay.engine", "assay ref"},
+        {"assay.engine_version", ASSAY_VERSION},
         {"assay.profile", r->options.profile.name},
         {"assay.precision", r->options.precision == PRECISION_F64 ? "f64" : "f32"},
         {"assay.config_sha256", c->sha256},
+        {"assay.checkpoint", checkpoint},
         {"assay.model", r->model},
         {"assay.tokens", text[0]},
         {"assay.lengths", text[1]},
@@ -227,8 +232,22 @@ static enum err_code execute(struct job *j, const struct forward_request *r,
                                    .rows = j->end_row - j->first_row,
                                    .forced_rows = j->forced.count,
                                    .peak_bytes = session_peak_bytes(&j->session),
+                                   .special = j->out.special,
+                                   .special_row = j->out.special_row,
+                                   .special_col = j->out.special_col,
                                    .seconds = clock_seconds() - began};
+    snprintf(out->special_tap, sizeof out->special_tap, "%s",
+             j->out.special_tap ? j->out.special_tap : "");
     return ERR_OK;
+}
+
+enum err_code forward_check(const struct forward_result *f, struct err *err)
+{
+    if (f->special == 0) return ERR_OK;
+    return err_set(err, ERR_DIFF,
+                   "forward|%s, row %lld, column %lld|%lld cells NaN or infinite|numbers",
+                   f->special_tap, (long long)f->special_row, (long long)f->special_col,
+                   (long long)f->special);
 }
 
 enum err_code forward_request_read(const struct args *a, struct forward_request *r, struct err *err)
@@ -284,9 +303,10 @@ const char *forward_note(const struct forward_request *r)
 
 json_t *forward_json(const struct forward_request *r, const struct forward_result *f)
 {
-    return json_pack("{s:I, s:s, s:f, s:I, s:I, s:s, s:b, s:I, s:I}", "taps", (json_int_t)f->taps,
-                     "out", r->out, "seconds", f->seconds, "peak_bytes", (json_int_t)f->peak_bytes,
-                     "rows", (json_int_t)f->rows, "profile", r->options.profile.name, "unverified",
-                     !r->options.profile.verified, "forced_rows", (json_int_t)f->forced_rows,
-                     "resumed_layer", (json_int_t)f->resumed_layer);
+    return json_pack("{s:I, s:s, s:f, s:I, s:I, s:s, s:b, s:I, s:I, s:I}", "taps",
+                     (json_int_t)f->taps, "out", r->out, "seconds", f->seconds, "peak_bytes",
+                     (json_int_t)f->peak_bytes, "rows", (json_int_t)f->rows, "profile",
+                     r->options.profile.name, "unverified", !r->options.profile.verified,
+                     "forced_rows", (json_int_t)f->forced_rows, "not_finite",
+                     (json_int_t)f->special, "resumed_layer", (json_int_t)f->resumed_layer);
 }

@@ -19,7 +19,10 @@ struct forward_request {
 
 struct forward_result {
     int64_t taps, rows, forced_rows, peak_bytes;
-    int64_t resumed_layer; /* the layer that it went on at; 0: from the start */
+    int64_t special; /* cells written that are NaN or infinite: the dump is whole, and no pass */
+    char special_tap[TAP_NAME];
+    int64_t special_row, special_col; /* the first of them */
+    int64_t resumed_layer;            /* the layer that it went on at; 0: from the start */
     double seconds;
 };
 
@@ -30,6 +33,8 @@ enum err_code forward_request_read(const struct args *a, struct forward_request 
 /* Runs, and writes the dump, all or nothing. */
 enum err_code forward_run(const struct forward_request *r, struct forward_result *out,
                           struct err *err) ERR_USED;
+/* ERR_DIFF, naming tap, row and column, where the dump holds what is not finite; else ERR_OK. */
+enum err_code forward_check(const struct forward_result *f, struct err *err) ERR_USED;
 /* The result as the fields of the verb's JSON object. */
 json_t *forward_json(const struct forward_request *r, const struct forward_result *f);
 /* What a reader of the result must be told about the profile, or "". */

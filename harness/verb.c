@@ -14,7 +14,7 @@
 
 static const struct verb *const verbs[] = {
     &verb_forward, &verb_diff,   &verb_op,    &verb_generate,
-    &verb_synth,   &verb_doctor, &verb_cover, NULL,
+    &verb_synth,   &verb_doctor, &verb_cover, &verb_run, &verb_inspect, NULL,
 };
 
 static void print_usage(FILE *f)
@@ -32,7 +32,8 @@ static void print_help(const struct verb *v)
     printf("assay %s %s\n\n%s\n\n", v->name, v->usage, v->about);
     for (const struct option_row *o = v->options; o && o->name; o++) {
         char left[64];
-        snprintf(left, sizeof left, "%s%s%s", o->name, o->metavar ? " " : "",
+        snprintf(left, sizeof left, "%s%s%s", o->name,
+                 o->metavar && o->metavar[0] != '=' ? " " : "",
                  o->metavar ? o->metavar : "");
         printf("  %-26s %s\n", left, o->help);
     }
@@ -44,7 +45,7 @@ static const char *verdict_of(enum err_code rc)
     return rc == ERR_OK ? "pass" : rc == ERR_DIFF ? "fail" : "error";
 }
 
-static json_t *error_object(const struct err *err)
+json_t *verb_error(const struct err *err)
 {
     json_t *chain = json_array();
     for (int i = 0; i < err->notes; i++)
@@ -61,7 +62,7 @@ static int print_json(json_t *result, enum err_code rc, const char *verb, const 
     json_object_set_new(result, "verb", json_string(verb));
     json_object_set_new(result, "verdict", json_string(verdict_of(rc)));
     json_object_set_new(result, "exit", json_integer(status));
-    if (err->code != ERR_OK) json_object_set_new(result, "error", error_object(err));
+    if (err->code != ERR_OK) json_object_set_new(result, "error", verb_error(err));
     char *text = json_dumps(result, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17));
     if (!text) {
         fprintf(stderr,

@@ -9,7 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One option. `metavar` NULL: a flag. `repeat`: may be given more than once. */
+/* One option. `metavar` NULL: a flag; "=...": a value only behind '=', or none. `repeat`: may be
+ * given more than once. */
 struct option_row {
     const char *name; /* with its dashes: "--tokens" */
     const char *metavar;
@@ -40,7 +41,7 @@ struct verb {
 };
 
 extern const struct verb verb_forward, verb_diff, verb_op, verb_generate, verb_synth, verb_doctor,
-    verb_cover;
+    verb_cover, verb_run, verb_inspect;
 
 /* Value of an option, or NULL (a flag: "" when given). */
 const char *args_value(const struct args *a, const char *name);
@@ -59,6 +60,9 @@ enum err_code args_choice(const struct args *a, const char *name, const char *co
 /* Parses what follows the verb. Unknown options, missing values, too many words: ERR_USAGE. */
 enum err_code args_parse(struct args *a, const struct verb *v, int argc, char **argv,
                          struct err *err) ERR_USED;
+
+/* An error as the object of a result's field `error`. The caller's. */
+json_t *verb_error(const struct err *err);
 
 /* Runs the program: argv as main() gets it; returns the exit status. In the library, so that tests
  * can call it. */

@@ -41,6 +41,9 @@ static enum err_code read_request(const struct args *a, struct diff_request *r,
     for (int i = 0; i < REQUIRE_MAX; i++) require[i] = args_value_at(a, "--require", i);
     if (!r->truth && !r->model)
         return err_set(err, ERR_USAGE, "arguments|diff|one dump|SUBJECT TRUTH, or --model MODEL");
+    if (!r->model && (r->tokens || r->threads))
+        return err_set(err, ERR_USAGE, "arguments|diff|%s without --model|--model MODEL with it",
+                       r->tokens ? "--tokens" : "--threads");
     if (r->profile && !r->model && !r->profile_run)
         return err_set(
             err, ERR_USAGE,

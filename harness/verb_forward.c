@@ -31,13 +31,13 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
     json_decref(fields);
     const char *note = forward_note(&r), *profile = r.options.profile.name;
     if (note[0]) fprintf(stderr, "assay: warning: profile %s: %s\n", profile, note);
-    if (a->json) return ERR_OK;
+    if (a->json) return forward_check(&f, err);
     char bytes[32];
     printf("%lld taps of %lld rows, ref %s %s%s -> %s (%.2f s, %s of memory)\n", (long long)f.taps,
            (long long)f.rows, profile, r.options.precision == PRECISION_F64 ? "f64" : "f32",
            note[0] ? ", unverified" : "", r.out, f.seconds,
            text_bytes((double)f.peak_bytes, bytes, sizeof bytes));
-    return ERR_OK;
+    return forward_check(&f, err);
 }
 
 const struct verb verb_forward = {

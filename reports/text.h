@@ -10,5 +10,11 @@
 /* The result of `diff` (fields of cli's table, with `verdict`). `rows_max`: lines of the tap table,
  * 0: all. */
 void report_diff_text(const json_t *result, FILE *out, bool colour, int rows_max);
+/* The result of `run` (plan_run.h). `rows_max`: with more steps than this, those as expected are
+ * counted only; 0: all. */
+void report_plan_text(const json_t *result, FILE *out, bool colour, int rows_max);
+
+/* The result of `inspect`. `lines_max`: lines of problems, 0: all. */
+void report_inspect_text(const json_t *result, FILE *out, bool colour, int lines_max);
 
 #endif

@@ -288,6 +288,27 @@ static void generates(const char *name, const char *model)
     json_decref(g);
 }
 
+/* The weights and the config are finite, what they give is not: the dump is there, and the run is
+ * no pass. */
+static void forward__fails__when_what_it_wrote_is_not_finite(void **state)
+{
+    size_t size;
+    char *config = read_whole(FIXTURE("tiny-k25/config.json"), &size);
+    char *huge = replaced(config, "2.827", "1e308");
+    const char *path = file_in(state, "config.json"), *out = file_in(state, "a.safetensors");
+    write_text(path, huge);
+    struct cli r;
+    cli(&r, "forward", textf("synth:%s?seed=1", path), "--tokens", "1,2", "--out", out, "--json");
+    assert_int_equal(r.status, 1);
+    assert_non_null(r.json);
+    assert_true(json_integer_value(json_object_get(r.json, "not_finite")) > 0);
+    assert_non_null(strstr(r.err, "assay: fail: forward: layers.1.expert_weights, row 0"));
+    assert_true(file_exists(out));
+    cli_free(&r);
+    free(huge);
+    free(config);
+}
+
 static void generate__gives_the_golden_tokens(void **state)
 {
     (void)state;
@@ -335,6 +356,7 @@ int main(void)
         TEST(tokens__are_the_same__in_every_form),
         TEST(experts__are_taken_from_a_dump__when_given),
         TEST(synth__writes_what_the_address_makes),
+        TEST(forward__fails__when_what_it_wrote_is_not_finite),
         TEST(generate__gives_the_golden_tokens),
         TEST(generate__prints_one_line_of_tokens__when_plain),
         TEST(generate__stops_after_eos__when_asked),

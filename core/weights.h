@@ -33,6 +33,11 @@ struct tensor {
 /* Elements [first, first + n): a pointer into the mapping, or into `buf` (n elements) after making
  * them there. */
 const void *tensor_elements(const struct tensor *t, int64_t first, int64_t n, void *buf);
+/* `reader` is told of every view into a mapping that holds the first byte of a 4 KiB page, by the
+ * thread that is about to read it: how far a load has come and what it waits for. Smaller views
+ * inside a page are passed over, so that rows of a few bytes cost nothing. NULL: nobody. Set it
+ * while nothing reads. */
+void tensor_watch(void (*reader)(const void *data, int64_t bytes));
 int64_t tensor_count(const struct tensor *t);
 bool tensor_exists(const struct tensor *t);
 
@@ -69,6 +74,8 @@ struct weights {
  * file lacks the tensor. */
 enum err_code weights_open(struct weights *w, const char *model, struct err *err) ERR_USED;
 void weights_close(struct weights *w);
+/* `opening` is told of every file before it is opened: what a load waits for. NULL: nobody. */
+void weights_watch(void (*opening)(const char *path));
 
 /* The stored tensor `name`, or !tensor_exists() when the checkpoint has none. Synthetic sources
  * have none of their own: see weights_tensor(). */

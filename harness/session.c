@@ -2,6 +2,7 @@
 #include "harness/session.h"
 
 #include "core/check.h"
+#include "core/text.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -32,9 +33,16 @@ int64_t memory_anonymous(void)
 
 enum err_code loaded_open(struct loaded *l, const char *model, struct err *err)
 {
+    const struct load_options options = load_defaults();
+    struct load *watch = text_starts(model, "synth:") ? NULL : load_begin_opening(&options);
+    load_opening(watch, model);
     *l = (struct loaded){0};
-    if (weights_open(&l->weights, model, err) != ERR_OK) return err->code;
-    return model_bind(&l->model, &l->weights, err);
+    if (weights_open(&l->weights, model, err) == ERR_OK) {
+        load_opening(watch, model);
+        (void)!model_bind(&l->model, &l->weights, err);
+    }
+    load_end(watch);
+    return err->code;
 }
 
 void loaded_close(struct loaded *l)
@@ -99,6 +107,12 @@ enum err_code session_open(struct session *s, const struct loaded *l,
                           .act = c->dtype,
                           .threads = o->threads,
                           .progress = progress_show};
+    const struct load_options watch = load_defaults();
+    s->load = load_begin(l->model.weights, layers, &watch);
+    if (s->load) {
+        s->run.progress = load_progress;
+        s->run.progress_ctx = s->load;
+    }
     /* A block longer than any sequence would only be memory: blocks are whole. */
     int64_t block = o->block, longest = 1;
     for (int64_t q = 0; q < sequences; q++)
@@ -111,6 +125,7 @@ enum err_code session_open(struct session *s, const struct loaded *l,
 
 void session_close(struct session *s)
 {
+    load_end(s->load);
     arena_release(&s->arena, NULL);
     *s = (struct session){0};
 }

@@ -6,6 +6,7 @@
 #include "core/dump.h"
 #include "core/model.h"
 #include "core/run.h"
+#include "harness/load.h"
 #include "harness/resume.h"
 #include "harness/tokens.h"
 #include "harness/verb.h"
@@ -74,6 +75,7 @@ struct session {
     struct arena arena;
     struct run run;
     struct cache cache;
+    struct load *load; /* watches the reading of a real checkpoint; NULL: there is none */
     struct resume *resume; /* NULL, or where one whole prefill keeps its state */
     int64_t base_bytes;    /* anonymous memory when the session began */
 };

@@ -4,7 +4,7 @@
 #define ASSAY_HARNESS_PLAN_PARSE_H
 
 #include "harness/plan.h"
-#include "harness/yaml.h"
+#include "core/yaml.h"
 
 struct plan_reader {
     struct plan *plan;

@@ -1,6 +1,6 @@
 /* test_plan.c: what a plan may say, and that everything else is refused at its line and column. */
 #include "harness/plan.h"
-#include "harness/yaml.h"
+#include "core/yaml.h"
 #include "tests/support.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* yaml.c: see yaml.h. */
-#include "harness/yaml.h"
+#include "core/yaml.h"
 
 #include <jansson.h>
 #include <libfyaml.h>

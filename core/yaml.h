@@ -4,8 +4,8 @@
  * Refused, with line and column: what is no YAML, a second document, a key twice, anchors, aliases,
  * tags and directives, a NUL byte, a tree deeper than YAML_DEPTH, a file over YAML_BYTES. Test:
  * tests/test_plan.c */
-#ifndef ASSAY_HARNESS_YAML_H
-#define ASSAY_HARNESS_YAML_H
+#ifndef ASSAY_CORE_YAML_H
+#define ASSAY_CORE_YAML_H
 
 #include "core/arena.h"
 #include "core/error.h"

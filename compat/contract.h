@@ -12,7 +12,7 @@
  *     accept: ["norm T=1,H=1"]              case lines
  *     reject: [{case: "norm eps=-1", error: "eps = -1"}]    a part of the message
  *
- * Read strictly: unknown keys, missing parts, aliases, a second document and numbers with anything
+ * Read strictly: what core/yaml.h refuses, unknown keys, missing parts and numbers with anything
  * behind them are errors that name file, line and column. Nothing is run here. Test:
  * tests/test_contract.c, test_contract_ops.c */
 #ifndef ASSAY_COMPAT_CONTRACT_H

@@ -48,7 +48,7 @@ static void place(struct reader *r, struct yaml_node *out, struct fy_token *toke
 
 static char *copy_text(struct reader *r, const char *text, size_t length)
 {
-    char *copy = arena_alloc(r->arena, (int64_t)length + 1, 1, "plan text", r->err);
+    char *copy = arena_alloc(r->arena, (int64_t)length + 1, 1, "YAML text", r->err);
     if (!copy) return NULL;
     if (length) memcpy(copy, text, length);
     copy[length] = '\0';
@@ -78,7 +78,7 @@ static enum err_code read_node(struct reader *r, struct fy_node *n, int depth,
 /* Appends a fresh node behind *last. */
 static struct yaml_node *append(struct reader *r, struct yaml_node *list, struct yaml_node **last)
 {
-    struct yaml_node *n = arena_alloc(r->arena, 1, sizeof *n, "plan node", r->err);
+    struct yaml_node *n = arena_alloc(r->arena, 1, sizeof *n, "YAML node", r->err);
     if (!n) return NULL;
     *n = (struct yaml_node){.text = "", .line = r->line, .column = r->column};
     *(*last ? &(*last)->next : &list->child) = n;
@@ -179,7 +179,7 @@ static enum err_code read_stream(struct reader *r, struct fy_parser *parser, str
         fy_parse_document_destroy(parser, document);
         return syntax_error(r, diag);
     }
-    *out = arena_alloc(r->arena, 1, sizeof **out, "plan node", r->err);
+    *out = arena_alloc(r->arena, 1, sizeof **out, "YAML node", r->err);
     if (*out) {
         **out = (struct yaml_node){.text = ""};
         (void)!read_node(r, root, 0, *out);
@@ -208,7 +208,7 @@ static int64_t line_break(const char *text, int64_t size, int64_t at)
 }
 
 /* The parser does not come back from some broken directives (libfyaml 0.7.12, fy_scan_directive),
- * and a plan needs none. */
+ * and no file of ours needs one. */
 static enum err_code refuse_directives(struct reader *r, const char *text, int64_t size)
 {
     static const char mark[] = "\xef\xbb\xbf"; /* byte order */

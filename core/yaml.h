@@ -3,7 +3,7 @@
  *
  * Refused, with line and column: what is no YAML, a second document, a key twice, anchors, aliases,
  * tags and directives, a NUL byte, a tree deeper than YAML_DEPTH, a file over YAML_BYTES. Test:
- * tests/test_plan.c */
+ * tests/test_plan.c, test_contract.c */
 #ifndef ASSAY_CORE_YAML_H
 #define ASSAY_CORE_YAML_H
 

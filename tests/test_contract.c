@@ -63,11 +63,12 @@ static void contract__is_refused_with_its_place__when_wrong(void **state)
     } bad[] = {
         {"stem: demo\n", "stem: demo\nstems: x\n", "demo.yaml:2:1", "stems"},
         {"stem: demo\n", "", "demo.yaml:1:1", "a part is missing"},
-        {"stem: demo\n", "stem:\n", "demo.yaml", "text"},
+        {"stem: demo\n", "stem:\n", "demo.yaml:1:1", "an empty text"},
+        {"stem: demo\n", "stem: demo\n\"\": x\n", "demo.yaml:2:2", "an empty text"},
         {"stem: demo\n", "stem: [a]\n", "demo.yaml:1", "a list"},
         {"accept: [\"demo.a T=1\"]\n", "accept: []\n", "demo.yaml:9", "an empty list"},
         {"accept: [\"demo.a T=1\"]\n", "accept: demo.a\n", "demo.yaml:9:9", "a text"},
-        {"accept: [\"demo.a T=1\"]\n", "accept: [\"\"]\n", "demo.yaml:9", "an empty text"},
+        {"accept: [\"demo.a T=1\"]\n", "accept: [\"\"]\n", "demo.yaml:9:11", "an empty text"},
         {"accept: [\"demo.a T=1\"]\n", "accept: [{a: b}]\n", "demo.yaml:9:11", "a mapping"},
         {"error: \"T: found\"", "errors: x", "demo.yaml:11:26", "errors"},
         {", error: \"T: found\"", "", "demo.yaml:11:6", "one of the two"},
@@ -82,12 +83,14 @@ static void contract__is_refused_with_its_place__when_wrong(void **state)
         {"    outputs: {y: \"[T] f64\"}\n", "", "demo.yaml:3:3", "a part is missing"},
         {"{y: \"[T] f64\"}", "{y: \"T f64\"}", "demo.yaml:6:19", "T f64"},
         {"rules: [one, two]", "rules: one", "demo.yaml:8:12", "a text"},
-        {"rules: [one, two]", "rules: [&a one, *a]", "demo.yaml", "alias"},
+        {"rules: [one, two]", "rules: [&a one, *a]", "demo.yaml:8:16", "an anchor"},
+        {"rules: [one, two]", "rules: [one, *a]", "demo.yaml:8:19", "an alias"},
+        {"rules: [one, two]", "rules:", "demo.yaml:8:5", "nothing"},
         {"rules: [one, two]", "rules: [one, two", "demo.yaml:10:1", "flow sequence"},
         {"formula: \"y = x\"\n", "formula: \"y = x\"\n    formula: \"y\"\n", "demo.yaml:5",
          "duplicate"},
-        {"reject:\n", "---\nreject:\n", "demo.yaml:1:1", "a part is missing"},
-        {"T: found\"}\n", "T: found\"}\n---\nstem: x\n", "demo.yaml", "a second document"},
+        {"reject:\n", "---\nreject:\n", "demo.yaml:9:11", "a second document"},
+        {"T: found\"}\n", "T: found\"}\n---\nstem: x\n", "demo.yaml:11:34", "a second document"},
     };
     struct contract *c = calloc(1, sizeof *c);
     assert_non_null(c);

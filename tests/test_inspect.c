@@ -501,6 +501,48 @@ static void text__groups_what_is_alike(void **state)
     images_free(&m);
 }
 
+static void text__of_a_dump_says_whose_it_is(void **state)
+{
+    struct cli r;
+    (void)state;
+    cli(&r, "inspect", FIXTURE("tiny-k25/golden.safetensors"));
+    assert_int_equal(r.status, 0);
+    assert_non_null(strstr(r.out, "PASS: dump, 82 tensors"));
+    assert_non_null(strstr(r.out, "82 taps, 48 rows, 0 tokens, 1 sequences; engine unknown"));
+    assert_non_null(strstr(r.out, "from embed to logits"));
+    cli_free(&r);
+}
+
+static void text__is_cut__and_says_so(void **state)
+{
+    char *text = NULL;
+    size_t size = 0;
+    (void)state;
+    json_t *r = json_pack("{s:s, s:i, s:[], s:{s:i}, s:i, s:i}", "kind", "checkpoint", "shards", 1,
+                          "groups", "known_extra", "vision_tower", 3, "files_with_holes", 2,
+                          "unwritten_shapes", 5),
+           *problems = json_array();
+    for (int i = 0; i < 9; i++) /* three kinds: a file, one of three tensors, five by their group */
+        json_array_append_new(
+            problems, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "what", "odd", "where", "f",
+                                "tensor", i == 0 ? "" : textf("layers.%d.%s", i, "norm"), "found",
+                                "x", "wanted", "y", "group", i > 3 ? "all" : ""));
+    json_object_set_new(r, "problems", problems);
+    FILE *f = open_memstream(&text, &size);
+    report_inspect_text(r, f, true, 2);
+    fclose(f);
+    assert_non_null(strstr(text, "\x1b[31mFAIL\x1b[0m"));
+    assert_non_null(strstr(text, "odd: f: found x, wanted y\n"));
+    assert_non_null(
+        strstr(text, "odd: f: layers.1.norm: found x, wanted y (and 2 more like it)\n"));
+    assert_non_null(strstr(text, "... and 5 more (--json lists all)\n"));
+    assert_non_null(strstr(text, "vision_tower, 3 tensors"));
+    assert_non_null(strstr(text, "2 files are mostly holes"));
+    assert_non_null(strstr(text, "5 weight_shape tensors lie in holes"));
+    free(text);
+    json_decref(r);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, folder_setup, folder_teardown)
@@ -522,6 +564,8 @@ int main(void)
         TEST(dump__says_where_it_is_no_number),
         TEST(usage__is_checked),
         TEST(text__groups_what_is_alike),
+        TEST(text__of_a_dump_says_whose_it_is),
+        TEST(text__is_cut__and_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -384,6 +384,33 @@ static void record__is_made_by_one_run_at_a_time(void **state)
     images_free(&m);
 }
 
+static void text__says_what_was_written_and_what_changed(void **state)
+{
+    struct images m;
+    struct cli r;
+    images_make(&m, false, state);
+    images_write(&m);
+    cli(&r, "inspect", m.folder, "--record", m.contract);
+    assert_int_equal(r.status, 0);
+    assert_non_null(strstr(r.out, textf("recorded in %s: total ", m.contract)));
+    cli_free(&r);
+    m.files[1].data[m.files[1].size - 12] ^= 1;
+    images_write(&m);
+    cli(&r, "inspect", m.folder, "--against", m.contract);
+    assert_int_equal(r.status, 1);
+    assert_non_null(strstr(r.out, ": 1 changed, 0 appeared, 0 vanished, 0 moved"));
+    assert_non_null(strstr(r.out, "changed since recorded: model.safetensors: "));
+    cli_free(&r);
+    m.files[1].size--;
+    images_write(&m);
+    cli(&r, "inspect", m.folder, "--record", m.contract);
+    assert_int_equal(r.status, 1);
+    assert_non_null(strstr(r.out, "truncated file: model.safetensors: "));
+    assert_non_null(strstr(r.out, "not recorded: the bytes of 1 tensors cannot be had"));
+    cli_free(&r);
+    images_free(&m);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, folder_setup, folder_teardown)
@@ -401,6 +428,7 @@ int main(void)
         TEST(record__goes_on_after_kill_9__to_the_same_file),
         TEST(record__does_not_go_on__with_other_files),
         TEST(record__is_made_by_one_run_at_a_time),
+        TEST(text__says_what_was_written_and_what_changed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

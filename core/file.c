@@ -46,6 +46,14 @@ void file_unmap(struct file_map *m)
     *m = (struct file_map){0};
 }
 
+void file_advise(const struct file_map *m, bool scattered)
+{
+    /* Advice that is not taken costs time and nothing else. */
+    if (m->data)
+        (void)madvise((void *)(uintptr_t)m->data, (size_t)m->size,
+                      scattered ? MADV_RANDOM : MADV_NORMAL);
+}
+
 enum err_code file_join(const char *folder, const char *name, char *out, struct err *err)
 {
     int n = snprintf(out, FILE_PATH, "%s/%s", folder, name);

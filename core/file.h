@@ -27,6 +27,8 @@ struct file_map {
  */
 enum err_code file_map(const char *path, struct file_map *out, struct err *err) ERR_USED;
 void file_unmap(struct file_map *m);
+/* How it will be read: a few bytes here and there (no read-ahead), or whole stretches. */
+void file_advise(const struct file_map *m, bool scattered);
 
 /* Joins folder and name into out[FILE_PATH]. */
 enum err_code file_join(const char *folder, const char *name, char *out, struct err *err) ERR_USED;

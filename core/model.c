@@ -145,6 +145,7 @@ enum err_code model_bind(struct model *m, const struct weights *w, struct err *e
         if (bind_layer(w, i, &m->layers[i], err) != ERR_OK)
             return err_note(err, "layer %lld", (long long)i);
     }
+    weights_advise(w);
     return ERR_OK;
 }
 

@@ -198,6 +198,9 @@ static enum err_code open_files(struct weights *w, char **names, int64_t count, 
         w->file_count = i + 1;
         if (watch_opening) watch_opening(path);
         if (st_open(&w->files[i], path, err) != ERR_OK) return err->code;
+        /* Until the model is bound only weight_shape tensors are read, two numbers each, all over
+         * the file: read-ahead would load most of it. */
+        file_advise(&w->files[i].map, true);
     }
     return build_index(w, err);
 }
@@ -244,6 +247,11 @@ enum err_code weights_open(struct weights *w, const char *model, struct err *err
     snprintf(w->path, sizeof w->path, "%s", model);
     return text_starts(model, "synth:") ? weights_open_synth(w, model + strlen("synth:"), err)
                                         : open_folder(w, err);
+}
+
+void weights_advise(const struct weights *w)
+{
+    for (int64_t i = 0; i < w->file_count; i++) file_advise(&w->files[i].map, false);
 }
 
 void weights_close(struct weights *w)

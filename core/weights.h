@@ -74,6 +74,8 @@ struct weights {
  * file lacks the tensor. */
 enum err_code weights_open(struct weights *w, const char *model, struct err *err) ERR_USED;
 void weights_close(struct weights *w);
+/* From here on whole tensors are read. model_bind() says so when it has checked every shape. */
+void weights_advise(const struct weights *w);
 /* `opening` is told of every file before it is opened: what a load waits for. NULL: nobody. */
 void weights_watch(void (*opening)(const char *path));
 

@@ -68,5 +68,5 @@ enum err_code checkpoint_name(const struct weights *w, char out[CHECKPOINT_TEXT]
 bool checkpoint_contradicts(const char *a, const char *b)
 {
     size_t kind = strcspn(a, ":");
-    return a[0] && b[0] && strncmp(a, b, kind + 1) == 0 && strcmp(a, b) != 0;
+    return strncmp(a, b, kind + 1) == 0 && strcmp(a, b) != 0;
 }

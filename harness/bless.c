@@ -147,17 +147,13 @@ enum err_code bless_open(struct bless *b, const char *subject, const char *golde
     return compare(b, err);
 }
 
-/* The subject's own metadata first, then the provenance, which wins. Returns how many. */
+/* The subject's own metadata first, then the provenance: of a key twice, the later one is written.
+ * Returns how many. */
 static int64_t make_meta(const struct bless *b, const struct st_meta *provenance,
                          struct st_meta *out)
 {
-    int64_t n = 0;
-    for (int64_t i = 0; i < b->subject.file.metas; i++) {
-        const struct st_meta *m = &b->subject.file.meta[i];
-        bool ours = false;
-        for (int k = 0; k < PROVENANCE; k++) ours |= strcmp(m->key, provenance[k].key) == 0;
-        if (!ours) out[n++] = *m;
-    }
+    int64_t n = b->subject.file.metas;
+    for (int64_t i = 0; i < n; i++) out[i] = b->subject.file.meta[i];
     for (int k = 0; k < PROVENANCE; k++) out[n++] = provenance[k];
     return n;
 }

@@ -75,7 +75,7 @@ struct session {
     struct arena arena;
     struct run run;
     struct cache cache;
-    struct load *load; /* watches the reading of a real checkpoint; NULL: there is none */
+    struct load *load;     /* watches the reading of a real checkpoint; NULL: there is none */
     struct resume *resume; /* NULL, or where one whole prefill keeps its state */
     int64_t base_bytes;    /* anonymous memory when the session began */
 };

@@ -13,8 +13,8 @@
 #include <string.h>
 
 static const struct verb *const verbs[] = {
-    &verb_forward, &verb_diff,   &verb_op,    &verb_generate,
-    &verb_synth,   &verb_doctor, &verb_cover, &verb_run, &verb_inspect, NULL,
+    &verb_forward, &verb_diff,  &verb_op,  &verb_generate, &verb_synth,
+    &verb_doctor,  &verb_cover, &verb_run, &verb_inspect,  NULL,
 };
 
 static void print_usage(FILE *f)
@@ -33,8 +33,7 @@ static void print_help(const struct verb *v)
     for (const struct option_row *o = v->options; o && o->name; o++) {
         char left[64];
         snprintf(left, sizeof left, "%s%s%s", o->name,
-                 o->metavar && o->metavar[0] != '=' ? " " : "",
-                 o->metavar ? o->metavar : "");
+                 o->metavar && o->metavar[0] != '=' ? " " : "", o->metavar ? o->metavar : "");
         printf("  %-26s %s\n", left, o->help);
     }
     printf("  %-26s %s\n", "--json", "one JSON object on stdout, nothing else there");

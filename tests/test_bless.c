@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -113,7 +114,11 @@ static void bless__shows_each_change__and_only_green_plans_write(void **state)
     size_t size;
     bless(state, PLAN(K25, "profile: hf", ""));
     char *bytes = golden_bytes(state, &size);
+    struct stat before, after;
+    assert_int_equal(stat(folder_path(state, "golden.safetensors"), &before), 0);
     json_t *j = run_plan(state, PLAN(K25, "profile: hf", ""), "--bless=write", 0);
+    assert_int_equal(stat(folder_path(state, "golden.safetensors"), &after), 0);
+    assert_true(before.st_ino == after.st_ino); /* not even replaced by the same */
     assert_int_equal(field_int(blessed(j), "changes"), 0);
     assert_true(json_is_false(field(blessed(j), "written")));
     assert_golden(state, bytes, size);
@@ -150,14 +155,18 @@ static void bless__shows_each_change__and_only_green_plans_write(void **state)
     assert_golden(state, bytes, size);
     json_decref(j);
 
-    bless(state, PLAN(K25, "profile: math", ""));
+    j = run_plan(state, PLAN(K25, "profile: math", ""), "--bless=write", 0);
+    assert_int_equal(field_int(j, "compared"), 24);
+    assert_int_equal(field_int(j, "passed"), 2);
+    json_decref(j);
     json_decref(run_plan(state, PLAN(K25, "profile: math", ""), NULL, 0));
     free(bytes);
 }
 
 static void bless__writes__on_a_terminal(void **state)
 {
-    const char *plan = folder_path(state, "p.yaml"), *out = folder_path(state, "out");
+    const char *plan = textf("%s/p.yaml", (const char *)*state);
+    const char *out = textf("%s/out", (const char *)*state);
     int master, status = 0;
     char seen[8192] = "";
     size_t used = 0;
@@ -187,7 +196,8 @@ static void bless__refuses(void **state)
 {
     static const char plan[] = PLAN(K25, "precision: f32", "");
     struct refusal r = {2, "run --bless", "p.yaml", "no step to record", "bless: true"};
-    const char *path = folder_path(state, "p.yaml"), *out = folder_path(state, "out");
+    const char *path = textf("%s/p.yaml", (const char *)*state);
+    const char *out = textf("%s/out", (const char *)*state);
     write_text(path, "assay: 1\nsteps:\n  - diff: {subject: a, truth: b}\n");
     cli_refuses(state, r, "run", path, "--bless", "--out", out);
     r = (struct refusal){2, "option", "--bless", "\"maybe\"", "show or write"};

@@ -299,7 +299,7 @@ static void generate__must_not_give_more_than_it_is_compared_with(void **state)
 static void run__leaves_nothing_half_written(void **state)
 {
     struct cli r;
-    const char *plan = folder_path(state, "p.yaml");
+    const char *plan = textf("%s/p.yaml", (const char *)*state);
     write_text(folder_path(state, "p.yaml"), HEAD EQUAL);
     cli_refuses(state, ((struct refusal){2, "make folder", "a.safetensors", NULL, NULL}), "run",
                 plan, "--out", folder_path(state, "a.safetensors"));
@@ -317,6 +317,12 @@ static void run__leaves_nothing_half_written(void **state)
     assert_true(r.status == 2 || r.status == 3);
     assert_string_equal(field_text(r.json, "verdict"), "error");
     assert_int_equal(folder_count(folder_path(state, "out")), 2);
+    cli_free(&r);
+    /* The first cause wins. */
+    write_text(folder_path(state, "p.yaml"), HEAD "  - diff: {subject: absent, truth: a}\n");
+    cli(&r, "run", plan, "--json", "--out", folder_path(state, "out"));
+    assert_int_equal(r.status, 2);
+    assert_non_null(strstr(field_text(field(r.json, "error"), "where"), "absent"));
     cli_free(&r);
     cli_refuses(state, ((struct refusal){2, "open", "absent.yaml", NULL, NULL}), "run",
                 folder_path(state, "absent.yaml"));

@@ -1,6 +1,7 @@
 /* verb_diff.c: two dumps beside each other. */
 #include "core/file.h"
 #include "harness/diff.h"
+#include "harness/record.h"
 #include "harness/verb.h"
 #include "reports/text.h"
 
@@ -51,36 +52,6 @@ static enum err_code read_request(const struct args *a, struct diff_request *r,
     return ERR_OK;
 }
 
-static enum err_code write_file(const char *folder, const char *name, const char *text,
-                                struct err *err)
-{
-    char path[FILE_PATH];
-    struct file_out f = FILE_OUT_INIT;
-    if (file_join(folder, name, path, err) == ERR_OK && file_out_open(&f, path, err) == ERR_OK &&
-        file_out_write(&f, text, (int64_t)strlen(text), err) == ERR_OK)
-        (void)!file_out_commit(&f, err);
-    file_out_abandon(&f);
-    return err->code;
-}
-
-static enum err_code write_reports(const json_t *result, const char *folder, struct err *err)
-{
-    char *text = NULL, *json = json_dumps(result, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
-    size_t size = 0;
-    FILE *f = open_memstream(&text, &size);
-    if (f) {
-        report_diff_text(result, f, false, 0);
-        fclose(f);
-    }
-    if (!f || !json || !text) err_set(err, ERR_MEMORY, "write report|%s|no memory", folder);
-    if (err->code == ERR_OK && file_make_folder(folder, err) == ERR_OK &&
-        write_file(folder, "diff.json", json, err) == ERR_OK)
-        (void)!write_file(folder, "diff.txt", text, err);
-    free(text);
-    free(json);
-    return err->code;
-}
-
 static enum err_code run(const struct args *a, json_t *result, struct err *err)
 {
     struct diff d = {0};
@@ -93,7 +64,7 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
         const char *folder = args_value(a, "--out");
         json_object_set_new(result, "verdict", json_string(rc == ERR_OK ? "pass" : "fail"));
         if (diff_json(&d, result, err) != ERR_OK ||
-            (folder && write_reports(result, folder, err) != ERR_OK)) {
+            (folder && record_result(result, folder, "diff", report_diff_text, err) != ERR_OK)) {
             rc = err->code;
         } else if (!a->json) {
             report_diff_text(result, stdout, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"),

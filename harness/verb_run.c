@@ -2,6 +2,7 @@
  */
 #include "core/file.h"
 #include "harness/plan_run.h"
+#include "harness/record.h"
 #include "harness/verb.h"
 #include "reports/text.h"
 
@@ -45,36 +46,6 @@ static void default_folder(const char *plan, char *out, size_t size)
     snprintf(out, size, "build/reports/%.*s", (int)length, name);
 }
 
-static enum err_code write_file(const char *folder, const char *name, const char *text,
-                                struct err *err)
-{
-    char path[FILE_PATH];
-    struct file_out f = FILE_OUT_INIT;
-    if (file_join(folder, name, path, err) == ERR_OK && file_out_open(&f, path, err) == ERR_OK &&
-        file_out_write(&f, text, (int64_t)strlen(text), err) == ERR_OK)
-        (void)!file_out_commit(&f, err);
-    file_out_abandon(&f);
-    return err->code;
-}
-
-static enum err_code record(const json_t *result, const char *folder, struct err *err)
-{
-    char *text = NULL;
-    char *json = json_dumps(result, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17));
-    size_t size = 0;
-    FILE *f = open_memstream(&text, &size);
-    if (f) {
-        report_plan_text(result, f, false, 0);
-        fclose(f);
-    }
-    if (!f || !json || !text) err_set(err, ERR_MEMORY, "write report|%s|no memory", folder);
-    if (err->code == ERR_OK && write_file(folder, "result.json", json, err) == ERR_OK)
-        (void)!write_file(folder, "result.txt", text, err);
-    free(text);
-    free(json);
-    return err->code;
-}
-
 static enum err_code run(const struct args *a, json_t *result, struct err *err)
 {
     struct arena arena = ARENA_INIT;
@@ -94,7 +65,8 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
     /* Where nothing was run, nothing is recorded. */
     if (json_array_size(json_object_get(result, "steps")) == 0) return rc;
     struct err writing = ERR_INIT;
-    if (record(result, out, &writing) != ERR_OK && (rc == ERR_OK || rc == ERR_DIFF)) {
+    if (record_result(result, out, "result", report_plan_text, &writing) != ERR_OK &&
+        (rc == ERR_OK || rc == ERR_DIFF)) {
         *err = writing;
         rc = err->code;
     }

@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"
 "$assay" synth fixtures/mid-k25/config.json --seed 19 --out "$work/mid" > /dev/null
 
-for n in 256 512 1024 1536 2048 3072 4096; do
+for n in 256 512 1024 1536 2048 2560 3072; do
     seq 1 "$n" | awk '{ printf "%s%d", (NR > 1 ? "," : "["), ($1 * 7919) % 1024 } END { print "]" }' > "$work/tokens.json"
     "$assay" generate "$work/mid" --tokens "$work/tokens.json" -n 10 --json > "$work/result.json"
     # The median of nine steps; the context grows by nine over them, which is nothing beside n.

@@ -1,6 +1,8 @@
 /* layout.c: see layout.h. One table of rows; the config turns a row into tensors. */
 #include "core/layout.h"
 
+#include "core/weights.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,11 +190,6 @@ static enum dtype stored(const struct maker *m, const char *name, const char *su
     if (!m->choice->stored) return DT_COUNT;
     snprintf(full, sizeof full, "%s%s", name, suffix);
     return m->choice->stored(m->choice->ctx, full);
-}
-
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
 }
 
 static void add_packed(struct maker *m, struct layout_tensor t, const char *name)

@@ -6,11 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static const char *name_of(const struct tensor *t)
 {
     return t->name[0] ? t->name : "(unnamed)";

@@ -348,11 +348,6 @@ static enum err_code check_weight_shape(const struct weights *w, const char *nam
     return ERR_OK;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static enum err_code packed_matrix(const struct weights *w, const char *name, struct matrix *m,
                                    struct err *err)
 {

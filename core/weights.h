@@ -21,6 +21,12 @@ extern "C" {
 
 enum { NAME_MAX_BYTES = 192 };
 
+/* a / b rounded up, b > 0: words and groups of a packed row, blocks of an FP8 one. */
+static inline int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
 struct tensor {
     char name[NAME_MAX_BYTES];
     enum dtype dtype;

@@ -16,7 +16,7 @@ missing() {
     has_program cmake || echo cmake
     has_program ctest || echo cmake
     if ! has_program pkg-config; then
-        echo pkg-config libopenblas-dev libfyaml-dev libjansson-dev libcmocka-dev libssl-dev | tr ' ' '\n'
+        echo pkg-config libopenblas-dev libfyaml-dev libjansson-dev libcmocka-dev libssl-dev libzip-dev | tr ' ' '\n'
         return
     fi
     pkg-config --exists openblas || echo libopenblas-dev
@@ -24,6 +24,7 @@ missing() {
     pkg-config --exists jansson || echo libjansson-dev
     pkg-config --exists cmocka || echo libcmocka-dev
     pkg-config --exists libcrypto || echo libssl-dev
+    pkg-config --exists libzip || echo libzip-dev
 }
 
 give_up() {

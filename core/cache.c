@@ -5,6 +5,7 @@
 #include "core/synth.h"
 
 #include <math.h>
+#include <string.h>
 
 /* A permutation of the pool's blocks: Fisher-Yates with hash-random draws. */
 static void shuffle(int32_t *order, int64_t n, uint64_t seed)
@@ -83,4 +84,71 @@ const double *cache_read(const struct cache *c, int64_t layer, int64_t sequence,
 double *cache_write(struct cache *c, int64_t layer, int64_t sequence, int64_t t)
 {
     return entry(c, layer, sequence, t);
+}
+
+void cache_move(struct cache *c, int64_t sequence, int64_t from, int64_t to)
+{
+    for (int64_t layer = 0; layer < c->layers && from != to; layer++)
+        memcpy(cache_write(c, layer, sequence, to), cache_read(c, layer, sequence, from),
+               (size_t)c->width * sizeof *c->pool);
+}
+
+/* ---- what a row sees ---- */
+
+int64_t rows_span(const struct rows *r, int64_t i)
+{
+    return r->span ? r->span[i] : rows_slot(r, i) + 1;
+}
+
+int64_t rows_extras(const struct rows *r, int64_t i, const int64_t **list)
+{
+    int64_t n = 0;
+    if (!r->extra) return 0;
+    *list = r->extra + i * r->extra_max;
+    while (n < r->extra_max && (*list)[n] >= 0) n++;
+    return n;
+}
+
+int64_t rows_context(const struct rows *r, int64_t i)
+{
+    const int64_t *list;
+    int64_t n = rows_extras(r, i, &list);
+    return n > 0 ? list[n - 1] + 1 : rows_span(r, i);
+}
+
+/* Extras ascend and lie past the span. */
+static enum err_code check_extras(const struct rows *r, int64_t i, const char *what,
+                                  struct err *err)
+{
+    const int64_t *list;
+    int64_t n = rows_extras(r, i, &list), at = rows_span(r, i);
+    for (int64_t k = 0; k < n; at = list[k++] + 1) {
+        if (list[k] < at)
+            return err_set(
+                err, ERR_INPUT,
+                "%s|row %lld, seen slot %lld of its list|%lld|%lld or more: slots ascend", what,
+                (long long)i, (long long)k, (long long)list[k], (long long)at);
+    }
+    return ERR_OK;
+}
+
+enum err_code rows_check(const struct rows *r, const struct cache *c, const char *what,
+                         struct err *err)
+{
+    for (int64_t i = 0; i < r->count; i++) {
+        int64_t s = r->sequence[i];
+        if (s < 0 || s >= c->sequences)
+            return err_set(err, ERR_INPUT, "%s|row %lld|sequence %lld|0 to %lld", what,
+                           (long long)i, (long long)s, (long long)c->sequences - 1);
+        if (r->position[i] < 0 || rows_slot(r, i) < 0 || rows_slot(r, i) >= c->length[s])
+            return err_set(err, ERR_INPUT,
+                           "%s|row %lld|position %lld|inside the %lld cached tokens", what,
+                           (long long)i, (long long)rows_slot(r, i), (long long)c->length[s]);
+        if (check_extras(r, i, what, err) != ERR_OK) return err->code;
+        if (rows_span(r, i) < 0 || rows_context(r, i) < 1 || rows_context(r, i) > c->length[s])
+            return err_set(err, ERR_INPUT,
+                           "%s|row %lld|a view of %lld tokens|1 to the %lld cached tokens", what,
+                           (long long)i, (long long)rows_context(r, i), (long long)c->length[s]);
+    }
+    return ERR_OK;
 }

@@ -38,16 +38,46 @@ enum err_code cache_make(struct cache *c, struct arena *arena, int64_t layers, i
  * and write. */
 const double *cache_read(const struct cache *c, int64_t layer, int64_t sequence, int64_t t);
 double *cache_write(struct cache *c, int64_t layer, int64_t sequence, int64_t t);
+/* Copies the entries of token `from` to token `to` in every layer: the accepted path of a tree
+ * closes up behind the prefix. */
+void cache_move(struct cache *c, int64_t sequence, int64_t from, int64_t to);
 
-/* The rows that one step computes: row i is token position[i] of sequence[i]. Within a sequence
- * positions ascend and begin at its cached length. */
+/* The rows that one step computes: row i is token position[i] of sequence[i]. Rows of one sequence
+ * stand together.
+ *
+ * Plain: slot, span and extra are NULL. A row is cached as its sequence's token position[i] and
+ * sees the tokens up to itself; positions ascend from the cached length.
+ *
+ * Otherwise (trees, self-fed draft rows) a row is cached at slot[i] and sees the slots [0, span[i])
+ * and extra[i][..], which ascend from span[i] on; itself, where it stands among them. The order of
+ * its sums is that of the slots, so a row of a tree has the bits that it has in a plain decode of
+ * its path. */
 struct rows {
     int64_t count;
     const int32_t *sequence; /* [count] */
     const int64_t *position; /* [count] */
     const int64_t *token;    /* [count] */
     const int64_t *dump_row; /* [count]: row of the concatenated batch */
+    const int64_t *slot;     /* NULL, or [count] */
+    const int64_t *span;     /* NULL, or [count] */
+    const int64_t *extra;    /* NULL, or [count][extra_max]; -1: no further one */
+    int64_t extra_max;
 };
+
+static inline int64_t rows_slot(const struct rows *r, int64_t i)
+{
+    return r->slot ? r->slot[i] : r->position[i];
+}
+
+/* One past the last slot that row i sees. */
+int64_t rows_context(const struct rows *r, int64_t i);
+/* Row i sees the slots [0, rows_span()) and then the rows_extras() slots of *list. */
+int64_t rows_span(const struct rows *r, int64_t i);
+int64_t rows_extras(const struct rows *r, int64_t i, const int64_t **list);
+/* Every row's slots lie inside its sequence's cached length, spans are not negative, extras ascend
+ * and lie past the span. `what` names the op. */
+enum err_code rows_check(const struct rows *r, const struct cache *c, const char *what,
+                         struct err *err) ERR_USED;
 
 #ifdef __cplusplus
 }

@@ -44,16 +44,7 @@ enum err_code mla_core_check(const struct mla_core *op, struct err *err)
     if (op->cache->width != op->L + op->R)
         return err_set(err, ERR_INPUT, "mla.core cache||entries of %lld|%lld: latent and roped key",
                        (long long)op->cache->width, (long long)(op->L + op->R));
-    for (int64_t i = 0; i < op->rows->count; i++) {
-        int64_t s = op->rows->sequence[i];
-        if (s < 0 || s >= op->cache->sequences)
-            return err_set(err, ERR_INPUT, "mla.core|row %lld|sequence %lld|0 to %lld",
-                           (long long)i, (long long)s, (long long)op->cache->sequences - 1);
-        if (op->rows->position[i] < 0 || op->rows->position[i] >= op->cache->length[s])
-            return err_set(
-                err, ERR_INPUT, "mla.core|row %lld|position %lld|inside the %lld cached tokens",
-                (long long)i, (long long)op->rows->position[i], (long long)op->cache->length[s]);
-    }
+    if (rows_check(op->rows, op->cache, "mla.core", err) != ERR_OK) return err->code;
     return matrix_want(op->kv_b, "mla.core kv_b", op->heads * (op->P + op->V), op->L, err);
 }
 

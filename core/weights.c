@@ -205,19 +205,13 @@ static enum err_code open_files(struct weights *w, char **names, int64_t count, 
     return build_index(w, err);
 }
 
-static enum err_code open_folder(struct weights *w, struct err *err)
+static enum err_code open_shards(struct weights *w, struct err *err)
 {
     char path[FILE_PATH];
     char **names = NULL;
     int64_t count = 0;
     json_t *index = NULL;
     const json_t *map = NULL;
-    if (file_join(w->path, "config.json", path, err) != ERR_OK) return err->code;
-    if (!file_is_folder(w->path))
-        return err_set(err, ERR_INPUT,
-                       "open model|%s|%s|a folder with config.json, or synth:CONFIG.json?seed=N",
-                       w->path, file_exists(w->path) ? "a file" : "nothing of that name");
-    if (config_read(path, &w->config, err) != ERR_OK) return err->code;
     if (file_join(w->path, "model.safetensors.index.json", path, err) != ERR_OK) return err->code;
     if (file_exists(path)) {
         if (json_read(path, &index, err) == ERR_OK) {
@@ -235,18 +229,45 @@ static enum err_code open_folder(struct weights *w, struct err *err)
     return err->code;
 }
 
-enum err_code weights_open(struct weights *w, const char *model, struct err *err)
+static enum err_code begin(struct weights *w, const char *spec, struct err *err)
 {
     *w = (struct weights){.latent_gain = 1};
-    if (!model[0])
+    if (!spec[0])
         return err_set(err, ERR_INPUT,
                        "open model|MODEL|an empty text|a folder, or synth:CONFIG.json?seed=N");
-    if (strlen(model) >= sizeof w->path)
-        return err_set(err, ERR_INPUT, "open model|%.64s...|%zu bytes|a shorter path", model,
-                       strlen(model));
-    snprintf(w->path, sizeof w->path, "%s", model);
-    return text_starts(model, "synth:") ? weights_open_synth(w, model + strlen("synth:"), err)
-                                        : open_folder(w, err);
+    if (strlen(spec) >= sizeof w->path)
+        return err_set(err, ERR_INPUT, "open model|%.64s...|%zu bytes|a shorter path", spec,
+                       strlen(spec));
+    snprintf(w->path, sizeof w->path, "%s", spec);
+    return ERR_OK;
+}
+
+/* Where the config lies; a synthetic source is complete with that. */
+static enum err_code find_config(struct weights *w, char *path, struct err *err)
+{
+    if (text_starts(w->path, "synth:")) return weights_synth_spec(w, path, err);
+    if (file_join(w->path, "config.json", path, err) != ERR_OK) return err->code;
+    if (file_is_folder(w->path)) return ERR_OK;
+    return err_set(err, ERR_INPUT,
+                   "open model|%s|%s|a folder with config.json, or synth:CONFIG.json?seed=N",
+                   w->path, file_exists(w->path) ? "a file" : "nothing of that name");
+}
+
+enum err_code weights_open_bare(struct weights *w, const char *spec, char *config_path,
+                                struct err *err)
+{
+    if (begin(w, spec, err) != ERR_OK || find_config(w, config_path, err) != ERR_OK)
+        return err->code;
+    return w->synthetic ? ERR_OK : open_shards(w, err);
+}
+
+enum err_code weights_open(struct weights *w, const char *model, struct err *err)
+{
+    char path[FILE_PATH];
+    if (begin(w, model, err) != ERR_OK || find_config(w, path, err) != ERR_OK ||
+        config_read(path, &w->config, err) != ERR_OK)
+        return err->code;
+    return w->synthetic ? weights_synth_check(w, err) : open_shards(w, err);
 }
 
 void weights_advise(const struct weights *w)

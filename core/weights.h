@@ -79,6 +79,10 @@ struct weights {
  * shards, a shard the index names but that is missing, a tensor in two files, an index entry whose
  * file lacks the tensor. */
 enum err_code weights_open(struct weights *w, const char *model, struct err *err) ERR_USED;
+/* The same without reading the config: *config_path (FILE_PATH bytes) is where it lies, and
+ * w->config says dense, without a prefix. For draft heads, whose config is another (head.h). */
+enum err_code weights_open_bare(struct weights *w, const char *spec, char *config_path,
+                                struct err *err) ERR_USED;
 void weights_close(struct weights *w);
 /* From here on whole tensors are read. model_bind() says so when it has checked every shape. */
 void weights_advise(const struct weights *w);

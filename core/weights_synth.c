@@ -29,17 +29,19 @@ static enum err_code read_query(struct weights *w, char *query, struct err *err)
     return ERR_OK;
 }
 
-enum err_code weights_open_synth(struct weights *w, const char *spec, struct err *err)
+enum err_code weights_synth_spec(struct weights *w, char *config_path, struct err *err)
 {
-    char text[FILE_PATH];
-    snprintf(text, sizeof text, "%s", spec);
-    char *query = strrchr(text, '?');
+    snprintf(config_path, FILE_PATH, "%s", w->path + strlen("synth:"));
+    char *query = strrchr(config_path, '?');
     if (!query)
         return err_set(err, ERR_INPUT, "open model|%s|no seed|synth:CONFIG.json?seed=N", w->path);
     *query++ = '\0';
     w->synthetic = true;
-    if (read_query(w, query, err) != ERR_OK || config_read(text, &w->config, err) != ERR_OK)
-        return err->code;
+    return read_query(w, query, err);
+}
+
+enum err_code weights_synth_check(const struct weights *w, struct err *err)
+{
     if (w->config.quant.kind == QUANT_FP8_BLOCK ||
         (w->config.quant.kind == QUANT_PACKED && !w->config.quant.symmetric) ||
         w->config.quant.act_order)

@@ -17,8 +17,11 @@
 
 #include "core/weights.h"
 
-/* Opens "CONFIG.json?seed=N[&latent_gain=G]". */
-enum err_code weights_open_synth(struct weights *w, const char *spec, struct err *err) ERR_USED;
+/* Reads w->path, "synth:CONFIG.json?seed=N[&latent_gain=G]": seed, gain, and where the config lies.
+ */
+enum err_code weights_synth_spec(struct weights *w, char *config_path, struct err *err) ERR_USED;
+/* Refuses a config whose quantisation has no rule. */
+enum err_code weights_synth_check(const struct weights *w, struct err *err) ERR_USED;
 /* Fills dtype and rule of a tensor from its name and shape. `as`: the type asked for, DT_COUNT any
  * float. */
 enum err_code weights_synth_rule(const struct weights *w, enum dtype as, struct tensor *t,

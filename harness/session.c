@@ -150,7 +150,10 @@ static enum err_code rows_make(struct step_rows *r, struct arena *arena, int64_t
     r->position = arena_alloc(arena, room, sizeof *r->position, "rows of a step", err);
     r->token = arena_alloc(arena, room, sizeof *r->token, "rows of a step", err);
     r->dump_row = arena_alloc(arena, room, sizeof *r->dump_row, "rows of a step", err);
-    r->rows = (struct rows){0, r->sequence, r->position, r->token, r->dump_row};
+    r->rows = (struct rows){.sequence = r->sequence,
+                            .position = r->position,
+                            .token = r->token,
+                            .dump_row = r->dump_row};
     return err->code;
 }
 

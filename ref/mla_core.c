@@ -141,6 +141,12 @@ static void finish_head(const struct attention *a, struct worker *w, double sum,
     run_round(a->run, RP_ATTN_CORE, y, op->V);
 }
 
+/* The next step of the sum that kernel.h's mix() leaves in y. */
+static void add_scaled(int64_t n, double weight, const double *x, double *y)
+{
+    for (int64_t i = 0; i < n; i++) y[i] = fma(weight, x[i], y[i]);
+}
+
 static void attend(void *ctx, int64_t item, int worker)
 {
     const struct attention *a = ctx;
@@ -156,11 +162,15 @@ static void attend(void *ctx, int64_t item, int worker)
     else
         load_expanded(a, c, head, w);
     for (int64_t i = c->first; i < c->first + c->count; i++) {
-        int64_t n = op->rows->position[i] + 1; /* causal: tokens s <= t */
+        const int64_t *extra;
+        int64_t span = rows_span(op->rows, i), extras = rows_extras(op->rows, i, &extra);
         load_query(a, op->q + (i * op->heads + head) * qk, w);
-        k->mix(a->K, pad32(n), w->query, keys, ld, w->score);
-        double sum = softmax(a->run, op->scale, n, w->score);
-        k->mix(n, pad32(a->W), w->score, values, pad32(a->W), w->mixed);
+        k->mix(a->K, pad32(rows_context(op->rows, i)), w->query, keys, ld, w->score);
+        for (int64_t e = 0; e < extras; e++) w->score[span + e] = w->score[extra[e]];
+        double sum = softmax(a->run, op->scale, span + extras, w->score);
+        k->mix(span, pad32(a->W), w->score, values, pad32(a->W), w->mixed);
+        for (int64_t e = 0; e < extras; e++)
+            add_scaled(a->W, w->score[span + e], values + extra[e] * pad32(a->W), w->mixed);
         finish_head(a, w, sum, op->y + (i * op->heads + head) * op->V);
     }
 }
@@ -179,7 +189,7 @@ static enum err_code find_contexts(struct attention *a, struct err *err)
             *c = (struct context){.sequence = op->rows->sequence[i], .first = i};
         }
         c->count++;
-        if (op->rows->position[i] + 1 > c->tokens) c->tokens = op->rows->position[i] + 1;
+        if (rows_context(op->rows, i) > c->tokens) c->tokens = rows_context(op->rows, i);
     }
     return ERR_OK;
 }

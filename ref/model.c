@@ -107,7 +107,8 @@ static void write_cache(struct state *s)
 {
     const struct rows *rows = s->step->rows;
     for (int64_t i = 0; i < s->T; i++) {
-        double *entry = cache_write(s->step->cache, s->layer, rows->sequence[i], rows->position[i]);
+        double *entry =
+            cache_write(s->step->cache, s->layer, rows->sequence[i], rows_slot(rows, i));
         memcpy(entry, s->latent + i * s->c->kv_lora, (size_t)s->c->kv_lora * sizeof *entry);
         memcpy(entry + s->c->kv_lora, s->k_rope + i * s->c->rope,
                (size_t)s->c->rope * sizeof *entry);
@@ -298,8 +299,8 @@ static void extend_cache(const struct step *step)
 {
     for (int64_t i = 0; i < step->rows->count; i++) {
         int64_t *length = &step->cache->length[step->rows->sequence[i]];
-        CHECK(step->rows->position[i] <= *length);
-        if (step->rows->position[i] == *length) (*length)++;
+        CHECK(rows_slot(step->rows, i) <= *length);
+        if (rows_slot(step->rows, i) == *length) (*length)++;
     }
 }
 

@@ -16,7 +16,11 @@ static enum err_code write_dump(const char *path, struct err *err)
     const struct st_meta meta[] = {{"assay.tokens", "[7, 8, 9]"}, {"assay.order", "[\"embed\"]"}};
     int32_t sequence[ROWS] = {0};
     int64_t position[ROWS] = {0, 1, 2}, token[ROWS] = {7, 8, 9};
-    struct rows rows = {ROWS, sequence, position, token, position};
+    struct rows rows = {.count = ROWS,
+                        .sequence = sequence,
+                        .position = position,
+                        .token = token,
+                        .dump_row = position};
     double data[ROWS * COLS];
     for (int i = 0; i < ROWS * COLS; i++) {
         data[i] = i + 0.5;

@@ -3,8 +3,10 @@
 #include "core/compare.h"
 
 #include "core/check.h"
+#include "core/run.h"
 
 #include <math.h>
+#include <sched.h>
 
 enum { CHUNK = 512 };
 
@@ -34,11 +36,75 @@ static void count_special(struct measure *m, struct cell c)
     if (m->differing++ == 0) m->first_differing = c;
 }
 
-static void add_cells(struct measure *m, struct row_sums *sums, int64_t row, int64_t col, int64_t n,
-                      const double *subject, const double *truth)
+/* The cell at which the chunk's difference is `largest`, and the first that differs at all. */
+static void locate(struct measure *m, struct cell at, int64_t n, const double *subject,
+                   const double *truth, double largest)
+{
+    const bool record = largest > m->max_abs || m->worst.row < 0;
+    bool found = false, first = m->first_differing.row < 0 && largest > 0;
+    for (int64_t i = 0; i < n && (first || (record && !found)); i++) {
+        const struct cell c = {at.row, at.col + i, subject[i], truth[i]};
+        const double d = fabs(subject[i] - truth[i]);
+        if (first && d > 0) {
+            m->first_differing = c;
+            first = false;
+        }
+        if (!record || found || d != largest) continue;
+        m->max_abs = largest;
+        m->worst = c;
+        found = true;
+    }
+}
+
+enum { LANES = 8 };
+
+/* Partial sums of a row: cell i of a chunk belongs to lane i % LANES, so that the order of every
+ * sum is fixed whatever vector unit runs it. */
+struct lanes {
+    double diff2[LANES], truth2[LANES], subject2[LANES], dot[LANES];
+    double largest[LANES], differing[LANES], finite[LANES];
+};
+
+/* n a multiple of LANES. `finite` stays 0 as long as all cells are: x * 0 is NaN for what is not.
+ */
+__attribute__((target_clones("avx512f", "avx2", "default"))) static void add_lanes(
+    struct lanes *restrict l, int64_t n, const double *restrict subject,
+    const double *restrict truth)
+{
+    struct lanes s = *l;
+    for (int64_t i = 0; i < n; i += LANES) {
+        for (int j = 0; j < LANES; j++) {
+            double a = subject[i + j], b = truth[i + j], d = a - b, size = fabs(d);
+            s.diff2[j] += d * d;
+            s.truth2[j] += b * b;
+            s.subject2[j] += a * a;
+            s.dot[j] += a * b;
+            s.largest[j] = size > s.largest[j] ? size : s.largest[j];
+            s.differing[j] += d != 0 ? 1 : 0;
+            s.finite[j] += a * 0 + b * 0;
+        }
+    }
+    *l = s;
+}
+
+static double lanes_sum(const double *x)
+{
+    return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]));
+}
+
+static double lanes_max(const double *x)
+{
+    double m = x[0];
+    for (int j = 1; j < LANES; j++) m = x[j] > m ? x[j] : m;
+    return m;
+}
+
+/* Cells one at a time: where some are not finite. */
+static void add_slowly(struct measure *m, struct row_sums *sums, struct cell at, int64_t n,
+                       const double *subject, const double *truth)
 {
     for (int64_t i = 0; i < n; i++) {
-        struct cell c = {.row = row, .col = col + i, .subject = subject[i], .truth = truth[i]};
+        const struct cell c = {at.row, at.col + i, subject[i], truth[i]};
         if (special(c.subject) || special(c.truth)) {
             count_special(m, c);
             continue;
@@ -54,6 +120,28 @@ static void add_cells(struct measure *m, struct row_sums *sums, int64_t row, int
             m->worst = c;
         }
     }
+}
+
+/* A chunk of one row; the arrays have room for CHUNK cells. */
+static void add_cells(struct measure *m, struct row_sums *sums, struct cell at, int64_t n,
+                      double *subject, double *truth)
+{
+    struct lanes l = {0};
+    int64_t padded = (n + LANES - 1) / LANES * LANES;
+    for (int64_t i = n; i < padded; i++) subject[i] = truth[i] = 0;
+    add_lanes(&l, padded, subject, truth);
+    if (lanes_sum(l.finite) != 0) {
+        add_slowly(m, sums, at, n, subject, truth);
+        return;
+    }
+    sums->diff2 += lanes_sum(l.diff2);
+    sums->truth2 += lanes_sum(l.truth2);
+    sums->subject2 += lanes_sum(l.subject2);
+    sums->dot += lanes_sum(l.dot);
+    double largest = lanes_max(l.largest);
+    if (largest > m->max_abs || m->worst.row < 0 || (m->first_differing.row < 0 && largest > 0))
+        locate(m, at, n, subject, truth, largest);
+    m->differing += (int64_t)lanes_sum(l.differing);
 }
 
 /* From the sums of squares. Squares leave the range of float64 long before values do: cells that
@@ -73,57 +161,136 @@ static const void *at(struct view v, int64_t row, int64_t col)
     return (const char *)v.data + (row * v.cols + col) * dtype_size(v.dtype);
 }
 
+/* One comparison, rows in blocks of a fixed size: a block is one piece of work, and the blocks are
+ * added up in order, so that no figure depends on the number of threads. */
+struct job {
+    struct view subject, truth;
+    const int64_t *map;
+    double *row_rel, *row_diff, *row_truth;
+    int64_t block_rows;
+    struct block {
+        struct measure m;
+        struct row_sums sums;
+    } * blocks;
+};
+
+static void measure_row(const struct job *j, struct block *b, int64_t r, int64_t t)
+{
+    struct measure *m = &b->m;
+    struct row_sums s = {0};
+    double x[CHUNK], y[CHUNK];
+    int64_t mismatches = m->special_mismatch, differing = m->differing, cols = j->subject.cols;
+    for (int64_t c = 0; c < cols; c += CHUNK) {
+        const struct cell first = {.row = r, .col = c};
+        int64_t n = cols - c < CHUNK ? cols - c : CHUNK;
+        dtype_to_f64(j->subject.dtype, at(j->subject, r, c), n, x);
+        dtype_to_f64(j->truth.dtype, at(j->truth, t, c), n, y);
+        add_cells(m, &s, first, n, x, y);
+    }
+    bool special_row = m->special_mismatch > mismatches;
+    double rel = special_row ? INFINITY : relative(s.diff2, s.truth2, m->differing > differing);
+    double width = cols ? (double)cols : 1;
+    if (j->row_rel) j->row_rel[r] = rel;
+    if (j->row_diff) j->row_diff[r] = special_row ? INFINITY : sqrt(s.diff2 / width);
+    if (j->row_truth) j->row_truth[r] = sqrt(s.truth2 / width);
+    m->rows++;
+    if (m->worst_row < 0 || rel > m->worst_row_rel) {
+        m->worst_row_rel = rel;
+        m->worst_row = r;
+    }
+    b->sums.diff2 += s.diff2;
+    b->sums.truth2 += s.truth2;
+    b->sums.subject2 += s.subject2;
+    b->sums.dot += s.dot;
+}
+
+static void clear(struct block *b, int64_t cols)
+{
+    const struct cell none = {.row = -1, .col = -1};
+    *b = (struct block){.m = {.cols = cols,
+                              .worst_row = -1,
+                              .worst = none,
+                              .first_mismatch = none,
+                              .first_differing = none}};
+}
+
+static void measure_block(void *ctx, int64_t i, int worker)
+{
+    const struct job *j = ctx;
+    struct block *b = &j->blocks[i];
+    (void)worker;
+    clear(b, j->subject.cols);
+    int64_t end = (i + 1) * j->block_rows;
+    for (int64_t r = i * j->block_rows; r < end && r < j->subject.rows; r++) {
+        int64_t t = j->map ? j->map[r] : r;
+        CHECK(t < j->truth.rows);
+        if (t >= 0) {
+            measure_row(j, b, r, t);
+            continue;
+        }
+        if (j->row_rel) j->row_rel[r] = -1;
+        if (j->row_diff) j->row_diff[r] = -1;
+        if (j->row_truth) j->row_truth[r] = -1;
+    }
+}
+
+static void add_block(struct block *all, const struct block *b)
+{
+    struct measure *m = &all->m;
+    const struct measure *n = &b->m;
+    if (n->worst.row >= 0 && (m->worst.row < 0 || n->max_abs > m->max_abs)) {
+        m->worst = n->worst;
+        m->max_abs = n->max_abs;
+    }
+    if (n->worst_row >= 0 && (m->worst_row < 0 || n->worst_row_rel > m->worst_row_rel)) {
+        m->worst_row = n->worst_row;
+        m->worst_row_rel = n->worst_row_rel;
+    }
+    if (m->first_mismatch.row < 0) m->first_mismatch = n->first_mismatch;
+    if (m->first_differing.row < 0) m->first_differing = n->first_differing;
+    m->rows += n->rows;
+    m->nan_subject += n->nan_subject;
+    m->nan_truth += n->nan_truth;
+    m->inf_subject += n->inf_subject;
+    m->inf_truth += n->inf_truth;
+    m->special_mismatch += n->special_mismatch;
+    m->differing += n->differing;
+    all->sums.diff2 += b->sums.diff2;
+    all->sums.truth2 += b->sums.truth2;
+    all->sums.subject2 += b->sums.subject2;
+    all->sums.dot += b->sums.dot;
+}
+
+/* Threads pay where there is more than a few megabytes to read. */
+static int threads_for(const struct job *j)
+{
+    cpu_set_t set;
+    if (j->subject.rows * j->subject.cols < (int64_t)1 << 20) return 1;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n < 1 ? 1 : n > 16 ? 16 : n;
+}
+
 void measure_views(struct view subject, struct view truth, const int64_t *map, struct measure *m,
                    double *row_rel, double *row_diff, double *row_truth)
 {
     CHECK(subject.cols == truth.cols);
-    const struct cell none = {.row = -1, .col = -1};
-    *m = (struct measure){.cols = subject.cols,
-                          .worst_row = -1,
-                          .worst = none,
-                          .first_mismatch = none,
-                          .first_differing = none};
-    struct row_sums total = {0};
-    double a[CHUNK], b[CHUNK];
-    for (int64_t r = 0; r < subject.rows; r++) {
-        int64_t t = map ? map[r] : r;
-        CHECK(t < truth.rows);
-        struct row_sums s = {0};
-        int64_t mismatches = m->special_mismatch, differing = m->differing;
-        for (int64_t c = 0; t >= 0 && c < subject.cols; c += CHUNK) {
-            int64_t n = subject.cols - c < CHUNK ? subject.cols - c : CHUNK;
-            dtype_to_f64(subject.dtype, at(subject, r, c), n, a);
-            dtype_to_f64(truth.dtype, at(truth, t, c), n, b);
-            add_cells(m, &s, r, c, n, a, b);
-        }
-        double rel = m->special_mismatch > mismatches
-                         ? INFINITY
-                         : relative(s.diff2, s.truth2, m->differing > differing);
-        double width = subject.cols ? (double)subject.cols : 1;
-        if (row_rel) row_rel[r] = t < 0 ? -1 : rel;
-        if (row_diff)
-            row_diff[r] = t < 0                              ? -1
-                          : m->special_mismatch > mismatches ? INFINITY
-                                                             : sqrt(s.diff2 / width);
-        if (row_truth) row_truth[r] = t < 0 ? -1 : sqrt(s.truth2 / width);
-        if (t < 0) continue;
-        m->rows++;
-        if (m->worst_row < 0 || rel > m->worst_row_rel) {
-            m->worst_row_rel = rel;
-            m->worst_row = r;
-        }
-        total.diff2 += s.diff2;
-        total.truth2 += s.truth2;
-        total.subject2 += s.subject2;
-        total.dot += s.dot;
-    }
+    enum { BLOCKS = 64 };
+    struct block blocks[BLOCKS], all;
+    struct job j = {subject, truth, map, row_rel, row_diff, row_truth, 0, blocks};
+    j.block_rows = (subject.rows + BLOCKS - 1) / BLOCKS;
+    int64_t count = j.block_rows ? (subject.rows + j.block_rows - 1) / j.block_rows : 0;
+    const struct run run = {.threads = threads_for(&j)};
+    run_parallel(&run, count, measure_block, &j);
+    clear(&all, subject.cols);
+    for (int64_t i = 0; i < count; i++) add_block(&all, &blocks[i]);
+    *m = all.m;
     m->elements = m->rows * m->cols;
     double n = m->elements ? (double)m->elements : 1;
-    m->rms_diff = m->special_mismatch ? INFINITY : sqrt(total.diff2 / n);
-    m->rms_truth = sqrt(total.truth2 / n);
-    m->rel_rms =
-        m->special_mismatch ? INFINITY : relative(total.diff2, total.truth2, m->differing > 0);
-    m->cosine = total.dot / sqrt(total.truth2 * total.subject2);
+    m->rms_diff = m->special_mismatch ? INFINITY : sqrt(all.sums.diff2 / n);
+    m->rms_truth = sqrt(all.sums.truth2 / n);
+    m->rel_rms = m->special_mismatch ? INFINITY
+                                     : relative(all.sums.diff2, all.sums.truth2, m->differing > 0);
+    m->cosine = all.sums.dot / sqrt(all.sums.truth2 * all.sums.subject2);
 }
 
 bool judge_fails(double value, double bound)

@@ -2,6 +2,7 @@
 #include "harness/verb.h"
 
 #include "core/file.h"
+#include "harness/json_memory.h"
 
 #include <fcntl.h>
 #ifdef __GLIBC__
@@ -172,6 +173,7 @@ static void keep_pages(void)
 int assay_main(int argc, char **argv)
 {
     keep_pages();
+    json_memory_guard(argc, argv);
     fill_standard_streams();
     handle(SIGINT);
     handle(SIGTERM);

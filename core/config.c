@@ -1,16 +1,13 @@
 /* config.c: config.json to struct config; see config.h. */
 #include "core/config.h"
 
+#include "core/config_read.h"
 #include "core/file.h"
-#include "core/json.h"
 #include "core/text.h"
 
 #include <math.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
-
-#define DIM_MAX ((int64_t)1 << 24)
 
 /* One whole-number key of config.json. `dflt` < min: the key is needed. */
 struct int_key {
@@ -23,17 +20,17 @@ struct int_key {
 #define AT(field) offsetof(struct config, field)
 
 static const struct int_key int_keys[] = {
-    {"vocab_size", AT(vocab), 1, DIM_MAX, NEEDED},
-    {"hidden_size", AT(hidden), 1, DIM_MAX, NEEDED},
+    {"vocab_size", AT(vocab), 1, CONFIG_DIM_MAX, NEEDED},
+    {"hidden_size", AT(hidden), 1, CONFIG_DIM_MAX, NEEDED},
     {"num_hidden_layers", AT(layers), 1, 4096, NEEDED},
     {"num_attention_heads", AT(heads), 1, 65536, NEEDED},
-    {"q_lora_rank", AT(q_lora), 1, DIM_MAX, 0},
-    {"kv_lora_rank", AT(kv_lora), 1, DIM_MAX, NEEDED},
+    {"q_lora_rank", AT(q_lora), 1, CONFIG_DIM_MAX, 0},
+    {"kv_lora_rank", AT(kv_lora), 1, CONFIG_DIM_MAX, NEEDED},
     {"qk_nope_head_dim", AT(nope), 1, 65536, NEEDED},
     {"qk_rope_head_dim", AT(rope), 2, 512, NEEDED},
     {"v_head_dim", AT(v_head), 1, 65536, NEEDED},
-    {"intermediate_size", AT(intermediate), 1, DIM_MAX, NEEDED},
-    {"moe_intermediate_size", AT(moe_intermediate), 1, DIM_MAX, NEEDED},
+    {"intermediate_size", AT(intermediate), 1, CONFIG_DIM_MAX, NEEDED},
+    {"moe_intermediate_size", AT(moe_intermediate), 1, CONFIG_DIM_MAX, NEEDED},
     {"n_routed_experts", AT(experts), 1, 65536, NEEDED},
     {"num_experts_per_tok", AT(top_k), 1, 65536, NEEDED},
     {"n_shared_experts", AT(shared_experts), 1, 1024, 0},
@@ -56,76 +53,6 @@ static enum err_code read_ints(const json_t *j, const char *where, struct config
         if (rc != ERR_OK) return rc;
     }
     return ERR_OK;
-}
-
-/* The index of a text in a list; an unknown one is an error that shows the list. */
-static enum err_code read_choice(const json_t *j, const char *key, const char *const *names,
-                                 int dflt, const char *where, int *out, struct err *err)
-{
-    const char *text;
-    char known[160] = "";
-    if (json_text_or(j, key, names[dflt], where, &text, err) != ERR_OK) return err->code;
-    for (int i = 0; names[i]; i++) {
-        if (strcmp(names[i], text) == 0) {
-            *out = i;
-            return ERR_OK;
-        }
-        size_t n = strlen(known);
-        snprintf(known + n, sizeof known - n, "%s%s", i ? " or " : "", names[i]);
-    }
-    return err_set(err, ERR_INPUT, "read key \"%s\"|%s|\"%s\"|%s", key, where, text, known);
-}
-
-static enum err_code read_scaling(const json_t *s, const char *where, struct config *c,
-                                  struct err *err)
-{
-    struct rope_scaling *r = &c->scaling;
-    const char *type;
-    if (!json_is_object(s))
-        return err_set(err, ERR_INPUT, "read key \"rope_scaling\"|%s|%s|an object or null", where,
-                       json_kind(s));
-    const char *key = json_has(s, "rope_type") ? "rope_type" : "type";
-    if (json_text_or(s, key, "default", where, &type, err) != ERR_OK) return err->code;
-    if (strcmp(type, "default") == 0) return ERR_OK;
-    if (strcmp(type, "yarn") != 0)
-        return err_set(err, ERR_INPUT, "read key \"rope_scaling.%s\"|%s|\"%s\"|yarn or default",
-                       key, where, type);
-    r->yarn = true;
-    if (json_double(s, "factor", where, &r->factor, err) != ERR_OK ||
-        json_double_or(s, "beta_fast", 32, where, &r->beta_fast, err) != ERR_OK ||
-        json_double_or(s, "beta_slow", 1, where, &r->beta_slow, err) != ERR_OK ||
-        json_double_or(s, "mscale", 0, where, &r->mscale, err) != ERR_OK ||
-        json_double_or(s, "mscale_all_dim", 0, where, &r->mscale_all_dim, err) != ERR_OK ||
-        json_double_or(s, "attention_factor", 0, where, &r->attention_factor, err) != ERR_OK ||
-        json_int_or(s, "original_max_position_embeddings", 1, (int64_t)1 << 40, c->max_position,
-                    where, &r->original_max_position, err) != ERR_OK)
-        return err_note(err, "rope_scaling");
-    if (!(r->factor > 0) || !(r->beta_fast > 0) || !(r->beta_slow > 0))
-        return err_set(
-            err, ERR_INPUT,
-            "read key \"rope_scaling\"|%s|factor %g, beta_fast %g, beta_slow %g|all above 0", where,
-            r->factor, r->beta_fast, r->beta_slow);
-    return ERR_OK;
-}
-
-static enum err_code read_rope(const json_t *j, const char *where, struct config *c,
-                               struct err *err)
-{
-    /* transformers 5 writes theta and scaling together as rope_parameters. */
-    const json_t *both = json_object_get(j, "rope_parameters");
-    const json_t *scaling = json_is_object(both) ? both : json_object_get(j, "rope_scaling");
-    const json_t *theta_at = json_is_object(both) && json_has(both, "rope_theta") ? both : j;
-    c->scaling.factor = 1;
-    if (json_double(theta_at, "rope_theta", where, &c->rope_theta, err) != ERR_OK) return err->code;
-    if (!(c->rope_theta > 1))
-        return err_set(err, ERR_INPUT, "read key \"rope_theta\"|%s|%g|above 1", where,
-                       c->rope_theta);
-    if (c->rope % 2)
-        return err_set(err, ERR_INPUT, "read key \"qk_rope_head_dim\"|%s|%lld|an even number",
-                       where, (long long)c->rope);
-    if (json_bool_or(j, "rope_interleave", true, where, &c->rope_interleaved, err) != ERR_OK)
-        return err->code;
-    return scaling && !json_is_null(scaling) ? read_scaling(scaling, where, c, err) : ERR_OK;
 }
 
 static enum err_code read_packed(const json_t *q, const char *where, struct quant *out,
@@ -164,7 +91,7 @@ static enum err_code read_packed(const json_t *q, const char *where, struct quan
     if (!channel && strcmp(strategy, "group") != 0)
         return err_set(err, ERR_INPUT, "quantisation strategy|%s|\"%s\"|group or channel", where,
                        strategy);
-    if (!channel && json_int(w, "group_size", 1, DIM_MAX, where, &out->group, err) != ERR_OK)
+    if (!channel && json_int(w, "group_size", 1, CONFIG_DIM_MAX, where, &out->group, err) != ERR_OK)
         return err->code;
     out->kind = QUANT_PACKED;
     out->bits = (int)bits;
@@ -187,9 +114,9 @@ static enum err_code read_fp8(const json_t *q, const char *where, struct quant *
                            "read key \"weight_block_size\"|%s|%s|two whole numbers above 0", where,
                            json_kind(block));
         out->block[i] = json_integer_value(b);
-        if (out->block[i] > DIM_MAX)
+        if (out->block[i] > CONFIG_DIM_MAX)
             return err_set(err, ERR_INPUT, "read key \"weight_block_size\"|%s|%lld|1 to %lld",
-                           where, (long long)out->block[i], (long long)DIM_MAX);
+                           where, (long long)out->block[i], (long long)CONFIG_DIM_MAX);
     }
     out->kind = QUANT_FP8_BLOCK;
     return ERR_OK;
@@ -273,7 +200,8 @@ static enum err_code read_names(const json_t *root, const char *where, struct co
         return err_set(err, ERR_INPUT,
                        "read key \"model_type\"|%s|nothing|kimi_k25, kimi_k2 or deepseek_v3",
                        where);
-    if (read_choice(root, "model_type", outer, 0, where, &type, err) != ERR_OK) return err->code;
+    if (config_read_choice(root, "model_type", outer, 0, where, &type, err) != ERR_OK)
+        return err->code;
     snprintf(c->model_type, sizeof c->model_type, "%s", outer[type]);
     *text = json_object_get(root, "text_config");
     if (type == 2 && !json_is_object(*text))
@@ -282,7 +210,7 @@ static enum err_code read_names(const json_t *root, const char *where, struct co
                        where, json_kind(*text));
     if (json_is_object(*text)) {
         snprintf(c->prefix, sizeof c->prefix, "language_model.");
-        return read_choice(*text, "model_type", inner, 1, where, &type, err);
+        return config_read_choice(*text, "model_type", inner, 1, where, &type, err);
     }
     *text = root;
     return ERR_OK;
@@ -293,12 +221,9 @@ static enum err_code read_root(const json_t *root, const char *where, struct con
 {
     static const char *const scorings[] = {"sigmoid", "softmax", NULL};
     static const char *const methods[] = {"noaux_tc", "greedy", "group_limited_greedy", NULL};
-    static const char *const dtypes[] = {"bfloat16", "float16", "float32", NULL};
-    static const enum dtype dtype_of[] = {DT_BF16, DT_F16, DT_F32};
     const json_t *j = NULL;
-    int scoring = 0, method = 0, dtype = 0;
+    int scoring = 0, method = 0;
     if (read_names(root, where, c, &j, err) != ERR_OK) return err->code;
-    const char *dtype_key = json_has(j, "dtype") ? "dtype" : "torch_dtype";
     const json_t *eos = json_object_get(j, "eos_token_id");
     c->eos = json_is_integer(eos) ? json_integer_value(eos) : -1;
     if (read_ints(j, where, c, err) != ERR_OK ||
@@ -306,14 +231,14 @@ static enum err_code read_root(const json_t *root, const char *where, struct con
         json_bool_or(j, "norm_topk_prob", true, where, &c->norm_topk, err) != ERR_OK ||
         json_double(j, "rms_norm_eps", where, &c->norm_eps, err) != ERR_OK ||
         json_bool_or(j, "tie_word_embeddings", false, where, &c->tied_embeddings, err) != ERR_OK ||
-        read_choice(j, "scoring_func", scorings, 0, where, &scoring, err) != ERR_OK ||
-        read_choice(j, "topk_method", methods, 0, where, &method, err) != ERR_OK ||
-        read_choice(j, dtype_key, dtypes, 0, where, &dtype, err) != ERR_OK ||
-        read_rope(j, where, c, err) != ERR_OK || read_quant(root, j, where, c, err) != ERR_OK)
+        config_read_choice(j, "scoring_func", scorings, 0, where, &scoring, err) != ERR_OK ||
+        config_read_choice(j, "topk_method", methods, 0, where, &method, err) != ERR_OK ||
+        config_read_dtype(j, where, &c->dtype, err) != ERR_OK ||
+        config_read_rope(j, where, 0, c, err) != ERR_OK ||
+        read_quant(root, j, where, c, err) != ERR_OK)
         return err->code;
     c->scoring = (enum scoring)scoring;
     c->topk_method = (enum topk_method)method;
-    c->dtype = dtype_of[dtype];
     if (c->topk_method == TOPK_GREEDY) c->groups = c->top_groups = 1; /* greedy knows no groups */
     if (!(c->routed_scale > 0))
         return err_set(err, ERR_INPUT, "read key \"routed_scaling_factor\"|%s|%g|above 0", where,
@@ -324,16 +249,6 @@ static enum err_code read_root(const json_t *root, const char *where, struct con
     return check_relations(j, where, c, err);
 }
 
-static enum err_code hash_text(const char *text, int64_t size, char hex[65], struct err *err)
-{
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned n = 0;
-    if (!EVP_Digest(text, (size_t)size, digest, &n, EVP_sha256(), NULL) || n != 32)
-        return err_set(err, ERR_MEMORY, "hash config||SHA-256 is not to be had");
-    for (unsigned i = 0; i < n; i++) snprintf(hex + 2 * i, 3, "%02x", digest[i]);
-    return ERR_OK;
-}
-
 enum err_code config_parse(const char *text, int64_t size, const char *where, struct config *out,
                            struct err *err)
 {
@@ -342,7 +257,7 @@ enum err_code config_parse(const char *text, int64_t size, const char *where, st
     if (json_parse(text, size, where, &root, err) != ERR_OK) return err->code;
     enum err_code rc = read_root(root, where, out, err);
     json_decref(root);
-    return rc == ERR_OK ? hash_text(text, size, out->sha256, err) : rc;
+    return rc == ERR_OK ? config_hash(text, size, out->sha256, err) : rc;
 }
 
 enum err_code config_read(const char *path, struct config *out, struct err *err)

@@ -54,26 +54,27 @@ enum err_code weights_synth_check(const struct weights *w, struct err *err)
 
 /* Names and scales of the real tensors; the first row that matches holds. */
 static const struct {
-    const char *end;
-    double constant; /* of the scale */
-    bool per_input;  /* times sqrt(3 / in) */
-    bool latent;     /* times latent_gain */
+    const char *name; /* a pattern */
+    double constant;  /* of the scale */
+    bool per_input;   /* times sqrt(3 / in) */
+    bool latent;      /* times latent_gain */
     double offset;
 } rules[] = {
-    {"embed_tokens.weight", 1.7320508075688772, false, false, 0},
-    {"norm.weight", 0.25, false, false, 1},
-    {"e_score_correction_bias", 0.1, false, false, 0},
-    {".q_a_proj.weight", 1, true, true, 0},
-    {".kv_a_proj_with_mqa.weight", 1, true, true, 0},
-    {".mlp.gate.weight", 2, true, false, 0},
-    {"lm_head.weight", 2, true, false, 0},
-    {".weight", 1, true, false, 0},
+    {"*embed_tokens.weight", 1.7320508075688772, false, false, 0},
+    {"*norm.weight", 0.25, false, false, 1},
+    {"*fc_norm.?.weight", 0.25, false, false, 1},
+    {"*e_score_correction_bias", 0.1, false, false, 0},
+    {"*.q_a_proj.weight", 1, true, true, 0},
+    {"*.kv_a_proj_with_mqa.weight", 1, true, true, 0},
+    {"*.mlp.gate.weight", 2, true, false, 0},
+    {"*lm_head.weight", 2, true, false, 0},
+    {"*.weight", 1, true, false, 0},
 };
 
 static enum err_code real_rule(const struct weights *w, struct tensor *t, struct err *err)
 {
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-        if (!text_ends(t->name, rules[i].end)) continue;
+        if (!text_glob(rules[i].name, t->name)) continue;
         double scale = rules[i].constant;
         if (rules[i].per_input)
             scale = sqrt(3.0 / (double)t->shape[t->dims - 1]) * rules[i].constant;

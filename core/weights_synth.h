@@ -2,7 +2,7 @@
  *
  *   tensor                              dtype  scale                       offset
  *   embed_tokens                        bf16   sqrt(3)
- *   every norm weight                   bf16   0.25                        1
+ *   every norm weight, fc_norm.K too    bf16   0.25                        1
  *   linear [out, in]                    bf16   sqrt(3 / in)
  *   q_a_proj, kv_a_proj_with_mqa        bf16   sqrt(3 / in) * latent_gain
  *   mlp.gate (router), lm_head          bf16   sqrt(3 / in) * 2

@@ -116,6 +116,15 @@ int64_t rows_context(const struct rows *r, int64_t i)
     return n > 0 ? list[n - 1] + 1 : rows_span(r, i);
 }
 
+void rows_extend(const struct rows *r, struct cache *c)
+{
+    for (int64_t i = 0; i < r->count; i++) {
+        int64_t *length = &c->length[r->sequence[i]];
+        CHECK(rows_slot(r, i) <= *length);
+        if (rows_slot(r, i) == *length) (*length)++;
+    }
+}
+
 /* Extras ascend and lie past the span. */
 static enum err_code check_extras(const struct rows *r, int64_t i, const char *what,
                                   struct err *err)

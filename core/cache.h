@@ -74,6 +74,8 @@ int64_t rows_context(const struct rows *r, int64_t i);
 /* Row i sees the slots [0, rows_span()) and then the rows_extras() slots of *list. */
 int64_t rows_span(const struct rows *r, int64_t i);
 int64_t rows_extras(const struct rows *r, int64_t i, const int64_t **list);
+/* The rows extend their sequences' cached lengths, each by at most one: slots leave no gap. */
+void rows_extend(const struct rows *r, struct cache *c);
 /* Every row's slots lie inside its sequence's cached length, spans are not negative, extras ascend
  * and lie past the span. `what` names the op. */
 enum err_code rows_check(const struct rows *r, const struct cache *c, const char *what,

@@ -95,8 +95,7 @@ static enum err_code order_taps(struct dump *d, struct err *err)
     index_names(d);
     for (int64_t i = 0; i < d->count; i++) {
         struct dump_tap *t = &d->taps[i];
-        t->order = d->promised_count +
-                   (t->known ? tap_rank(t->kind, t->layer) : INT64_MAX / 2 + TAP_KINDS + 1);
+        t->order = d->promised_count + (t->known ? tap_rank(t->kind, t->layer) : TAP_RANK_END);
     }
     for (int64_t i = d->promised_count - 1; i >= 0; i--) { /* a name's first place holds */
         struct dump_tap *t = (struct dump_tap *)(uintptr_t)dump_find(d, d->promised[i]);
@@ -107,11 +106,18 @@ static enum err_code order_taps(struct dump *d, struct err *err)
     return ERR_OK;
 }
 
+/* A count that all taps of a class share: the first, and -1 from the first other one on. */
+static void share_rows(int64_t *rows, int64_t of_tap)
+{
+    if (*rows == INT64_MAX) *rows = of_tap;
+    if (*rows != of_tap) *rows = -1;
+}
+
 static enum err_code list_taps(struct dump *d, struct err *err)
 {
     d->taps = calloc((size_t)d->file.count + 1, sizeof *d->taps);
     if (!d->taps) return err_set(err, ERR_MEMORY, "read dump|%s|no memory", d->file.path);
-    d->rows = d->file.count ? INT64_MAX : 0;
+    d->rows = d->draft_rows = INT64_MAX;
     for (int64_t i = 0; i < d->file.count; i++) {
         const struct st_tensor *s = &d->file.tensors[i];
         if (strcmp(s->name, "input_ids") == 0) continue;
@@ -129,10 +135,10 @@ static enum err_code list_taps(struct dump *d, struct err *err)
         *t = (struct dump_tap){.name = s->name, .tensor = s, .rows = s->shape[0]};
         t->cols = s->shape[0] ? s->count / s->shape[0] : 0;
         t->known = tap_parse(s->name, &t->kind, &t->layer);
-        if (d->rows == INT64_MAX) d->rows = t->rows;
-        if (d->rows != t->rows) d->rows = -1;
+        share_rows(t->known && tap_is_draft(t->kind) ? &d->draft_rows : &d->rows, t->rows);
     }
     if (d->rows == INT64_MAX) d->rows = 0;
+    if (d->draft_rows == INT64_MAX) d->draft_rows = 0;
     return order_taps(d, err);
 }
 
@@ -154,35 +160,57 @@ static enum err_code check_lengths(const struct dump *d, struct err *err)
     return ERR_OK;
 }
 
-/* Which rows of the batch the file's rows are. "last N" is what a foreign dump of a long prompt
- * says. */
+/* assay.rows, n entries: rows of the batch that ascend. */
+static enum err_code check_batch_rows(const struct dump *d, const int64_t *row, int64_t n,
+                                      struct err *err)
+{
+    for (int64_t i = 0; i < n; i++) {
+        bool inside = row[i] >= 0 && (!d->tokens || row[i] < d->token_count);
+        if (!inside)
+            return err_set(err, ERR_INPUT,
+                           "dump metadata|%s: assay.rows[%lld]|%lld|a row of the batch",
+                           d->file.path, (long long)i, (long long)row[i]);
+        if (i > 0 && row[i] <= row[i - 1]) /* rows are matched in one pass */
+            return err_set(err, ERR_INPUT,
+                           "dump metadata|%s: assay.rows[%lld]|%lld after %lld|rows that ascend",
+                           d->file.path, (long long)i, (long long)row[i], (long long)row[i - 1]);
+    }
+    return ERR_OK;
+}
+
+/* Rows of a file that says "last N": what a foreign dump of a long prompt says. -1: it does not. */
+static int64_t last_rows(const struct dump *d)
+{
+    int64_t last;
+    const char *rows = st_meta(&d->file, "rows");
+    return rows && text_starts(rows, "last ") && text_int(rows + 5, &last) ? last : -1;
+}
+
+static bool has_plain_taps(const struct dump *d)
+{
+    for (int64_t i = 0; i < d->count; i++) {
+        if (!d->taps[i].known || !tap_is_draft(d->taps[i].kind)) return true;
+    }
+    return d->count == 0;
+}
+
+/* Which rows of the batch the file's rows are. */
 static enum err_code map_rows(struct dump *d, struct err *err)
 {
-    int64_t n = 0, last = 0;
-    const char *rows = st_meta(&d->file, "rows");
+    int64_t n = 0;
     if (meta_ints(d, "assay.rows", &d->batch_row, &n, err) != ERR_OK) return err->code;
     if (d->batch_row && d->rows < 0)
         return err_set(
             err, ERR_INPUT,
             "dump metadata|%s: assay.rows|taps of different row counts|the same in all taps",
             d->file.path);
+    if (d->batch_row && !has_plain_taps(d)) d->rows = n;
     if (d->batch_row && n != d->rows)
         return err_set(err, ERR_INPUT, "dump metadata|%s: assay.rows|%lld entries|%lld, one a row",
                        d->file.path, (long long)n, (long long)d->rows);
-    for (int64_t i = 0; i < n; i++) {
-        bool inside = d->batch_row[i] >= 0 && (!d->tokens || d->batch_row[i] < d->token_count);
-        if (!inside)
-            return err_set(err, ERR_INPUT,
-                           "dump metadata|%s: assay.rows[%lld]|%lld|a row of the batch",
-                           d->file.path, (long long)i, (long long)d->batch_row[i]);
-        if (i > 0 && d->batch_row[i] <= d->batch_row[i - 1]) /* rows are matched in one pass */
-            return err_set(err, ERR_INPUT,
-                           "dump metadata|%s: assay.rows[%lld]|%lld after %lld|rows that ascend",
-                           d->file.path, (long long)i, (long long)d->batch_row[i],
-                           (long long)d->batch_row[i - 1]);
-    }
-    if (d->batch_row || d->rows < 0) return ERR_OK;
-    bool tail = rows && text_starts(rows, "last ") && text_int(rows + 5, &last) && last == d->rows;
+    if (check_batch_rows(d, d->batch_row, n, err) != ERR_OK) return err->code;
+    if (d->batch_row || d->rows < 0 || !has_plain_taps(d)) return ERR_OK;
+    bool tail = last_rows(d) == d->rows;
     if (tail && d->token_count < d->rows)
         return ERR_OK; /* its place is known only beside a longer dump */
     if (!tail && d->tokens && d->token_count != d->rows)
@@ -195,6 +223,46 @@ static enum err_code map_rows(struct dump *d, struct err *err)
             d->batch_row[i] = tail ? d->token_count - d->rows + i : i;
     }
     return ERR_OK;
+}
+
+int64_t dump_draft_rows(int64_t rows, const int64_t *lengths, int64_t sequences, int64_t *draft)
+{
+    int64_t n = 0, begin = 0;
+    if (!lengths) sequences = 1;
+    for (int64_t s = 0; s < sequences; s++) {
+        int64_t end = lengths ? begin + lengths[s] : rows;
+        for (int64_t r = begin; r < end && r < rows; r++) draft[r] = r + 1 < end ? n++ : -1;
+        begin = end;
+    }
+    for (int64_t r = begin; r < rows; r++) draft[r] = -1;
+    return n;
+}
+
+/* The same for draft taps: those rows of the file that have a token behind them. */
+static enum err_code map_draft_rows(struct dump *d, struct err *err)
+{
+    if (d->draft_rows <= 0 || !d->tokens) return ERR_OK;
+    int64_t *draft = calloc((size_t)d->token_count + 1, sizeof *draft), n = 0;
+    d->draft_row = calloc((size_t)d->draft_rows + 1, sizeof *d->draft_row);
+    if (!draft || !d->draft_row) {
+        free(draft);
+        return err_set(err, ERR_MEMORY, "read dump|%s|no memory", d->file.path);
+    }
+    d->draft_total = dump_draft_rows(d->token_count, d->lengths, d->sequences, draft);
+    int64_t last = last_rows(d);
+    bool tail = (last == d->draft_rows || last == d->rows) && d->draft_rows <= d->draft_total;
+    int64_t rows = d->batch_row ? d->rows : d->token_count;
+    for (int64_t i = 0; i < rows && !tail; i++) {
+        int64_t at = draft[d->batch_row ? d->batch_row[i] : i];
+        if (at >= 0 && n++ < d->draft_rows) d->draft_row[n - 1] = at;
+    }
+    for (; tail && n < d->draft_rows; n++) d->draft_row[n] = d->draft_total - d->draft_rows + n;
+    free(draft);
+    if (n == d->draft_rows) return ERR_OK;
+    return err_set(err, ERR_INPUT,
+                   "dump metadata|%s: draft taps|%lld rows|%lld, of tokens that "
+                   "have one behind them",
+                   d->file.path, (long long)d->draft_rows, (long long)n);
 }
 
 static const char *meta_text(const struct dump *d, const char *key)
@@ -218,7 +286,7 @@ enum err_code dump_open(struct dump *d, const char *path, struct err *err)
     d->profile = meta_text(d, "assay.profile");
     d->config_sha256 = meta_text(d, "assay.config_sha256");
     d->checkpoint = meta_text(d, "assay.checkpoint");
-    return map_rows(d, err);
+    return map_rows(d, err) == ERR_OK ? map_draft_rows(d, err) : err->code;
 }
 
 void dump_close(struct dump *d)
@@ -230,6 +298,7 @@ void dump_close(struct dump *d)
     free(d->tokens);
     free(d->lengths);
     free(d->batch_row);
+    free(d->draft_row);
     st_close(&d->file);
     *d = (struct dump){0};
 }

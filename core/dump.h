@@ -7,6 +7,11 @@
  *   assay.positions  JSON array, a row each
  *   assay.rows       JSON array: dump row -> row of the batch, where not all are kept
  *   assay.order      JSON array of tap names, execution order
+ *   assay.draft, assay.draft_config_sha256, assay.draft_checkpoint, assay.aux (JSON array of entry
+ *                    ids): the draft head, where there is one
+ *
+ * Taps of a draft head have no row for the last token of a sequence: their rows are those of the
+ * others that have a token behind them.
  *
  * Dumps of others: `tokens` for assay.tokens, `rows` = "last N", `engine`; without an order, that
  * of tap.h. Test: tests/test_dump.c */
@@ -36,6 +41,8 @@ struct dump_out {
     int64_t batch_rows; /* rows of the whole batch */
     int64_t *keep;      /* [batch_rows]: row of the file, or -1 */
     int64_t kept;
+    int64_t *draft_keep; /* the same for draft taps */
+    int64_t draft_kept;
     int64_t *written; /* [count]: rows that each tap was given */
     enum dtype reals; /* DT_F32 or DT_F64 */
     unsigned char *row_buffer;
@@ -48,7 +55,8 @@ struct dump_out {
 /* Plans the file: these taps, of these rows (keep_first .. keep_end of the batch). The target's
  * name is written when dump_commit() succeeds, never before; it fails when a planned tap was not
  * given all its rows, which would read back as zeros. The names of `taps` are borrowed, and `d`
- * must not move. A target that cannot seek is refused unless it is a plain device. */
+ * must not move. Where sequences end, for draft taps, is what assay.lengths of `meta` says; without
+ * it there is one. A target that cannot seek is refused unless it is a plain device. */
 enum err_code dump_create(struct dump_out *d, const char *path, const struct tap *taps,
                           int64_t count, int64_t batch_rows, int64_t keep_first, int64_t keep_end,
                           enum dtype reals, const struct st_meta *meta, int64_t metas,
@@ -84,12 +92,16 @@ struct dump {
     struct dump_tap *taps; /* in execution order */
     const struct dump_tap **by_name;
     int64_t count;
-    int64_t rows;    /* of its real taps; -1 where they disagree */
+    int64_t rows;    /* of its taps but draft taps; -1 where they disagree */
     int64_t *tokens; /* of the whole batch, or NULL */
     int64_t token_count;
     int64_t *lengths; /* sequences; NULL: one */
     int64_t sequences;
     int64_t *batch_row; /* [rows]: row of the batch that dump row i is, or NULL: unknown */
+    int64_t draft_rows; /* of its draft taps; -1 where they disagree */
+    /* All rows that such taps of the batch have, 0: unknown; which of them draft row i is, or NULL:
+     * unknown. */
+    int64_t draft_total, *draft_row;
     /* "" where the file does not say. */
     const char *engine, *profile, *config_sha256, *checkpoint;
     char **promised; /* assay.order, or NULL */
@@ -100,6 +112,9 @@ struct dump {
  * broken metadata. */
 enum err_code dump_open(struct dump *d, const char *path, struct err *err) ERR_USED;
 void dump_close(struct dump *d);
+/* draft[r], of `rows` batch rows in sequences of these lengths (NULL: one of all): which row of a
+ * draft tap stands for batch row r; -1: none, it ends its sequence. Returns how many there are. */
+int64_t dump_draft_rows(int64_t rows, const int64_t *lengths, int64_t sequences, int64_t *draft);
 const struct dump_tap *dump_find(const struct dump *d, const char *name);
 
 #ifdef __cplusplus

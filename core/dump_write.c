@@ -3,6 +3,7 @@
 #include "core/dump.h"
 
 #include "core/check.h"
+#include "core/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,6 +20,13 @@ static const struct st_entry *find_entry(const struct dump_out *d, const char *n
 static bool wants(void *ctx, const char *name)
 {
     return find_entry(ctx, name) != NULL;
+}
+
+static bool is_draft(const struct st_entry *e)
+{
+    enum tap_kind kind;
+    int64_t layer;
+    return tap_parse(e->name, &kind, &layer) && tap_is_draft(kind);
 }
 
 static void count_special(struct dump_out *d, const char *name, int64_t row, int64_t cols,
@@ -42,9 +50,10 @@ static enum err_code put(struct dump_out *d, const char *name, const struct rows
     if (!e) return ERR_OK;
     CHECK(e->shape[1] == cols && (e->dtype == DT_I32) == (ints != NULL));
     int64_t row_bytes = cols * dtype_size(e->dtype);
+    const int64_t *keep = is_draft(e) ? d->draft_keep : d->keep;
     for (int64_t i = 0; i < rows->count; i++) {
         CHECK(rows->dump_row[i] >= 0 && rows->dump_row[i] < d->batch_rows);
-        int64_t at = d->keep[rows->dump_row[i]];
+        int64_t at = keep[rows->dump_row[i]];
         if (at < 0) continue;
         const void *bytes = ints + (ints ? i * cols : 0);
         if (!ints) {
@@ -81,10 +90,42 @@ static enum err_code plan_entries(struct dump_out *d, const struct tap *taps, in
         d->entries[d->count++] = (struct st_entry){.name = taps[i].name,
                                                    .dtype = taps[i].ints ? DT_I32 : d->reals,
                                                    .dims = 2,
-                                                   .shape = {d->kept, taps[i].cols}};
+                                                   .shape = {0, taps[i].cols}};
+        struct st_entry *e = &d->entries[i];
+        e->shape[0] = is_draft(e) ? d->draft_kept : d->kept;
         if (taps[i].cols > *cols_max) *cols_max = taps[i].cols;
     }
     return ERR_OK;
+}
+
+/* Which rows of draft taps are kept, by the sequences that assay.lengths tells. */
+static enum err_code plan_draft_rows(struct dump_out *d, const struct st_meta *meta, int64_t metas,
+                                     struct err *err)
+{
+    json_t *lengths = NULL;
+    const char *text = NULL;
+    for (int64_t i = 0; i < metas; i++) {
+        if (strcmp(meta[i].key, "assay.lengths") == 0) text = meta[i].value;
+    }
+    if (text && json_parse(text, (int64_t)strlen(text), "assay.lengths", &lengths, err) != ERR_OK)
+        return err->code;
+    int64_t n = (int64_t)json_array_size(lengths);
+    int64_t *length = calloc((size_t)n + 1, sizeof *length);
+    d->draft_keep = calloc((size_t)d->batch_rows + 1, sizeof *d->draft_keep);
+    if (length && d->draft_keep) {
+        for (int64_t i = 0; i < n; i++)
+            length[i] = json_integer_value(json_array_get(lengths, (size_t)i));
+        (void)dump_draft_rows(d->batch_rows, text ? length : NULL, n, d->draft_keep);
+        for (int64_t i = 0; i < d->batch_rows; i++) {
+            bool kept = d->keep[i] >= 0 && d->draft_keep[i] >= 0;
+            d->draft_keep[i] = kept ? d->draft_kept++ : -1;
+        }
+    } else {
+        err_set(err, ERR_MEMORY, "plan dump||no memory");
+    }
+    free(length);
+    json_decref(lengths);
+    return err->code;
 }
 
 /* Everything but the file. *header is the caller's. */
@@ -100,14 +141,16 @@ static enum err_code plan(struct dump_out *d, const char *path, const struct tap
                            .reals = reals};
     d->sink = (struct tap_sink){.wants = wants, .reals = put_reals, .ints = put_ints, .ctx = d};
     int64_t cols_max = 1;
-    if (plan_entries(d, taps, count, &cols_max, err) != ERR_OK) return err->code;
     d->keep = calloc((size_t)batch_rows + 1, sizeof *d->keep);
     d->written = calloc((size_t)count + 1, sizeof *d->written);
-    d->row_buffer = malloc((size_t)cols_max * sizeof(double));
-    if (!d->keep || !d->written || !d->row_buffer)
-        return err_set(err, ERR_MEMORY, "plan dump|%s|no memory", path);
+    if (!d->keep || !d->written) return err_set(err, ERR_MEMORY, "plan dump|%s|no memory", path);
     for (int64_t i = 0; i < batch_rows; i++)
         d->keep[i] = i >= keep_first && i < keep_end ? i - keep_first : -1;
+    if (plan_draft_rows(d, meta, metas, err) != ERR_OK ||
+        plan_entries(d, taps, count, &cols_max, err) != ERR_OK)
+        return err->code;
+    d->row_buffer = malloc((size_t)cols_max * sizeof(double));
+    if (!d->row_buffer) return err_set(err, ERR_MEMORY, "plan dump|%s|no memory", path);
     return st_plan(d->entries, d->count, meta, metas, header, &d->header_bytes, err);
 }
 
@@ -163,16 +206,18 @@ void dump_assume(struct dump_out *d, int64_t layer)
         enum tap_kind kind;
         int64_t of;
         bool known = tap_parse(d->entries[i].name, &kind, &of);
-        if (known && (kind == TAP_EMBED || (of >= 0 && of < layer))) d->written[i] = d->kept;
+        if (!known || tap_is_draft(kind)) continue;
+        if (kind == TAP_EMBED || (of >= 0 && of < layer)) d->written[i] = d->kept;
     }
 }
 
 enum err_code dump_commit(struct dump_out *d, struct err *err)
 {
     for (int64_t i = 0; i < d->count && err->code == ERR_OK; i++) {
-        if (d->written[i] != d->kept)
+        if (d->written[i] != d->entries[i].shape[0])
             err_set(err, ERR_IO, "write dump|%s: tap %s|%lld rows given|%lld", d->file.path,
-                    d->entries[i].name, (long long)d->written[i], (long long)d->kept);
+                    d->entries[i].name, (long long)d->written[i],
+                    (long long)d->entries[i].shape[0]);
     }
     return file_out_commit(&d->file, err);
 }
@@ -182,6 +227,7 @@ void dump_abandon(struct dump_out *d)
     file_out_abandon(&d->file);
     free(d->entries);
     free(d->keep);
+    free(d->draft_keep);
     free(d->written);
     free(d->row_buffer);
     *d = (struct dump_out){.file = FILE_OUT_INIT};

@@ -29,6 +29,10 @@
 extern "C" {
 #endif
 
+/* The published code leaves the norms behind q_a and kv_a at their class default: model math 8.4.
+ */
+#define MLA_LATENT_EPS 1e-6
+
 struct mla_q {
     int64_t T;
     const double *x;           /* [T, H] */

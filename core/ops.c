@@ -5,18 +5,33 @@
 
 #include <string.h>
 
-#define OP(op_name, stem)                                                                          \
+/* Files of an op whose code and test have another stem than its header. */
+#define OP_OF(op_name, stem, code)                                                                 \
     {                                                                                              \
-        .name = op_name, .header = "core/" stem ".h", .ref = "ref/" stem ".c", .gpu = NULL,        \
-        .contract = "compat/ops/" stem ".yaml", .test = "tests/test_" stem ".c",                   \
+        .name = op_name, .header = "core/" stem ".h", .ref = "ref/" code ".c", .gpu = NULL,        \
+        .contract = "compat/ops/" stem ".yaml", .test = "tests/test_" code ".c",                   \
         .fixtures = "fixtures/" stem                                                               \
     }
+#define OP(op_name, stem) OP_OF(op_name, stem, stem)
 
 const struct op_row op_rows[] = {
-    OP("embed", "embed"),   OP("norm", "norm"),     OP("rope", "rope"),    OP("linear", "linear"),
-    OP("mla.q", "mla"),     OP("mla.kv", "mla"),    OP("mla.core", "mla"), OP("mla.output", "mla"),
-    OP("router", "router"), OP("int4", "int4"),     OP("moe", "moe"),      OP("moe.shared", "mlp"),
-    OP("mlp", "mlp"),       OP("logits", "logits"),
+    OP("embed", "embed"),
+    OP("norm", "norm"),
+    OP("rope", "rope"),
+    OP("linear", "linear"),
+    OP("mla.q", "mla"),
+    OP("mla.kv", "mla"),
+    OP("mla.core", "mla"),
+    OP("mla.output", "mla"),
+    OP("router", "router"),
+    OP("int4", "int4"),
+    OP("moe", "moe"),
+    OP("moe.shared", "mlp"),
+    OP("mlp", "mlp"),
+    OP("logits", "logits"),
+    OP("eagle.fc", "eagle"),
+    OP("eagle.layer", "eagle"),
+    OP_OF("eagle.verify", "eagle", "eagle_verify"),
 };
 
 const int op_count = sizeof op_rows / sizeof op_rows[0];

@@ -53,7 +53,8 @@ enum err_code rope_table_make(const struct config *c, struct rope_table *out, st
                        (long long)c->rope);
     if (!(c->rope_theta > 1))
         return err_set(err, ERR_INPUT, "rope table||theta %g|above 1", c->rope_theta);
-    *out = (struct rope_table){.R = c->rope, .factor = 1};
+    *out = (struct rope_table){
+        .R = c->rope, .factor = 1, .theta = c->rope_theta, .scaling = c->scaling};
     double low = 0, high = 0;
     if (c->scaling.yarn) {
         low = fmax(floor(correction(c, c->scaling.beta_fast)), 0);

@@ -21,6 +21,8 @@ struct rope_table {
     int64_t R;
     float frequency[256]; /* [R/2] */
     double factor;        /* A: multiplies cos and sin; 1 for every model with equal mscales */
+    double theta;         /* what it was made from */
+    struct rope_scaling scaling;
 };
 
 /* Errors: R odd, < 2 or > 512; theta <= 1. */

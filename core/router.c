@@ -76,6 +76,21 @@ void router_keys(const struct router *op, const double *logits, double *scores, 
     }
 }
 
+void router_weigh(const struct router *op, const struct run *run, const double *scores,
+                  const int32_t *ids, double *weights)
+{
+    double sum = 0;
+    for (int64_t j = 0; j < op->top_k; j++) {
+        weights[j] = scores[ids[j]];
+        sum += weights[j];
+    }
+    for (int64_t j = 0; j < op->top_k; j++) {
+        if (op->norm_topk && op->top_k > 1) weights[j] /= sum + 1e-20;
+        weights[j] *= op->routed_scale;
+        if (run->precision == PRECISION_F32) weights[j] = (double)(float)weights[j];
+    }
+}
+
 double router_group_score(const struct router *op, const double *keys, int64_t group)
 {
     int64_t n = op->E / op->groups;

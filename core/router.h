@@ -38,6 +38,10 @@ struct router {
 
 /* The keys of one row (s + bias) from its logits; for margins. */
 void router_keys(const struct router *op, const double *logits, double *scores, double *keys);
+/* The weights of one row's chosen experts from their scores: over their sum where norm_topk, times
+ * routed_scale, to float32 under PRECISION_F32. */
+void router_weigh(const struct router *op, const struct run *run, const double *scores,
+                  const int32_t *ids, double *weights);
 /* Score of a group from the keys: sum of its two largest (noaux_tc) or its largest. */
 double router_group_score(const struct router *op, const double *keys, int64_t group);
 /* The choice that the keys imply. kept and group_score: [groups], ids: [top_k] ascending. */

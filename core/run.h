@@ -21,6 +21,8 @@ enum precision { PRECISION_F32, PRECISION_F64 };
  * BLAS: OpenBLAS; faster or slower, never bit-stable. The cross-check. */
 enum linear_impl { LINEAR_OWN, LINEAR_BLAS };
 
+struct faults;
+
 struct run {
     struct arena *arena;
     struct profile profile;
@@ -30,6 +32,7 @@ struct run {
     int threads;    /* at least 1; never changes a bit */
     void (*progress)(void *ctx, const char *stage, int64_t done, int64_t total); /* may be NULL */
     void *progress_ctx;
+    struct faults *faults; /* NULL, or edits of ops: core/fault.h */
 };
 
 /* x[0..n) rounded as this run rounds at point p: to float32 under F32, then to `act` where the

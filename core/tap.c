@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where a tap exists: once, in every layer, or in layers with experts. */
-enum place { ONCE_FIRST, EVERY_LAYER, MOE_LAYER, ONCE_LAST };
+/* Where a tap exists: once, in every layer, in layers with experts, in a draft head's first step or
+ * in each of them. */
+enum place { ONCE_FIRST, EVERY_LAYER, MOE_LAYER, ONCE_LAST, DRAFT_FIRST, DRAFT_STEP };
 
 static const struct {
     const char *name;
@@ -33,6 +34,10 @@ static const struct {
     [TAP_OUTPUT] = {"output", EVERY_LAYER, false, "mlp", "moe"},
     [TAP_FINAL_NORM] = {"final_norm", ONCE_LAST, false, "norm", "norm"},
     [TAP_LOGITS] = {"logits", ONCE_LAST, false, "logits", "logits"},
+    [TAP_DRAFT_FUSED] = {"fused", DRAFT_FIRST, false, "eagle.fc", "eagle.fc"},
+    [TAP_DRAFT_HIDDEN] = {"hidden", DRAFT_STEP, false, "eagle.layer", "eagle.layer"},
+    [TAP_DRAFT_LOGITS] = {"logits", DRAFT_STEP, false, "eagle.layer", "eagle.layer"},
+    [TAP_DRAFT_TOKENS] = {"tokens", DRAFT_STEP, true, "eagle.layer", "eagle.layer"},
 };
 
 static int64_t columns(const struct config *c, enum tap_kind kind)
@@ -58,14 +63,26 @@ static int64_t columns(const struct config *c, enum tap_kind kind)
     }
 }
 
+bool tap_is_draft(enum tap_kind kind)
+{
+    return kinds[kind].place == DRAFT_FIRST || kinds[kind].place == DRAFT_STEP;
+}
+
+/* What stands before the number in a name; NULL: there is none. */
+static const char *group_of(enum tap_kind kind)
+{
+    bool once = kinds[kind].place == ONCE_FIRST || kinds[kind].place == ONCE_LAST;
+    return once ? NULL : tap_is_draft(kind) ? "draft." : "layers.";
+}
+
 void tap_format(enum tap_kind kind, int64_t layer, char out[TAP_NAME])
 {
     CHECK((unsigned)kind < TAP_KINDS);
-    bool once = kinds[kind].place == ONCE_FIRST || kinds[kind].place == ONCE_LAST;
-    if (once) {
+    const char *group = group_of(kind);
+    if (!group) {
         snprintf(out, TAP_NAME, "%s", kinds[kind].name);
     } else {
-        snprintf(out, TAP_NAME, "layers.%lld.%s", (long long)layer, kinds[kind].name);
+        snprintf(out, TAP_NAME, "%s%lld.%s", group, (long long)layer, kinds[kind].name);
     }
 }
 
@@ -107,25 +124,52 @@ enum err_code tap_list(const struct config *c, int64_t first, int64_t end, struc
     return ERR_OK;
 }
 
-bool tap_parse(const char *name, enum tap_kind *kind, int64_t *layer)
+enum err_code tap_list_draft(int64_t steps, int64_t hidden, int64_t draft_vocab, struct tap **out,
+                             int64_t *count, struct err *err)
 {
-    const char *tail = name;
-    *layer = -1;
-    if (strncmp(name, "layers.", 7) == 0) {
-        size_t digits = strspn(name + 7, "0123456789");
-        if (digits == 0 || digits > 9 || name[7 + digits] != '.') return false;
-        if (name[7] == '0' && digits > 1)
-            return false; /* one spelling a layer: names are compared as text */
-        *layer = strtoll(name + 7, NULL, 10);
-        tail = name + 7 + digits + 1;
-    }
-    for (int k = 0; k < TAP_KINDS; k++) {
-        bool once = kinds[k].place == ONCE_FIRST || kinds[k].place == ONCE_LAST;
-        if (strcmp(kinds[k].name, tail) == 0 && once == (*layer < 0)) {
-            *kind = (enum tap_kind)k;
-            return true;
+    int64_t n = 0;
+    struct tap *taps = calloc((size_t)(steps * TAP_KINDS + 1), sizeof *taps);
+    if (!taps) return err_set(err, ERR_MEMORY, "list taps||no memory");
+    for (int64_t step = 0; step < steps; step++) {
+        for (int k = 0; k < TAP_KINDS; k++) {
+            if (!tap_is_draft((enum tap_kind)k) || (kinds[k].place == DRAFT_FIRST && step > 0))
+                continue;
+            struct tap *t = &taps[n++];
+            *t = (struct tap){.kind = (enum tap_kind)k, .layer = step, .ints = kinds[k].ints};
+            t->cols = k == TAP_DRAFT_LOGITS ? draft_vocab : k == TAP_DRAFT_TOKENS ? 1 : hidden;
+            tap_format(t->kind, step, t->name);
         }
     }
+    *out = taps;
+    *count = n;
+    return ERR_OK;
+}
+
+/* Reads "GROUP.N." and returns what follows it, or NULL. */
+static const char *parse_number(const char *name, const char *group, int64_t *number)
+{
+    size_t start = strlen(group);
+    if (strncmp(name, group, start) != 0) return NULL;
+    size_t digits = strspn(name + start, "0123456789");
+    if (digits == 0 || digits > 9 || name[start + digits] != '.') return NULL;
+    if (name[start] == '0' && digits > 1)
+        return NULL; /* one spelling a layer: names are compared as text */
+    *number = strtoll(name + start, NULL, 10);
+    return name + start + digits + 1;
+}
+
+bool tap_parse(const char *name, enum tap_kind *kind, int64_t *layer)
+{
+    for (int k = 0; k < TAP_KINDS; k++) {
+        const char *group = group_of((enum tap_kind)k);
+        *layer = -1;
+        const char *tail = group ? parse_number(name, group, layer) : name;
+        if (!tail || strcmp(kinds[k].name, tail) != 0) continue;
+        if (kinds[k].place == DRAFT_FIRST && *layer > 0) continue;
+        *kind = (enum tap_kind)k;
+        return true;
+    }
+    *layer = -1;
     return false;
 }
 
@@ -133,6 +177,7 @@ int64_t tap_rank(enum tap_kind kind, int64_t layer)
 {
     if (kinds[kind].place == ONCE_FIRST) return 0;
     if (kinds[kind].place == ONCE_LAST) return INT64_MAX / 2 + (int64_t)kind;
+    if (tap_is_draft(kind)) return INT64_MAX / 2 + (1 + layer) * TAP_KINDS + (int64_t)kind;
     return 1 + layer * TAP_KINDS + (int64_t)kind;
 }
 

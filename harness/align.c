@@ -7,11 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Batch row of each row of a dump that does not know it itself. NULL: cannot be told. */
-static const char *guess_place(const struct dump *d, const struct dump *other, int64_t *place)
+/* The rows of one class of taps of a dump, draft taps or all others. */
+struct side {
+    const struct dump *dump;
+    int64_t rows, total; /* total: all that the batch has; 0: unknown */
+    const int64_t *place;
+};
+
+/* Place in the batch of each row of a dump that does not know it itself. */
+static const char *guess_place(const struct side *d, const struct side *other, int64_t *place)
 {
-    const char *rows = st_meta(&d->file, "rows");
-    int64_t total = other->token_count ? other->token_count : other->rows, last = 0;
+    const char *rows = st_meta(&d->dump->file, "rows");
+    int64_t total = other->total ? other->total : other->rows, last = 0;
     bool tail = rows && text_starts(rows, "last ") && text_int(rows + 5, &last) &&
                 last == d->rows && total >= d->rows;
     for (int64_t i = 0; i < d->rows; i++) place[i] = tail ? total - d->rows + i : i;
@@ -39,45 +46,83 @@ static enum err_code check_tokens(const struct dump *s, const struct dump *t, st
     return ERR_OK;
 }
 
-static enum err_code align_rows(const struct dump *s, const struct dump *t, struct alignment *a,
-                                struct err *err)
+/* Fills row [s->rows] and says by what; both dumps' rows ascend. */
+static const char *match(const struct side *s, const struct side *t, int64_t *places, int64_t *row,
+                         int64_t *matched)
 {
-    a->rows = s->rows;
-    a->how = "equal count";
-    a->row = calloc((size_t)(s->rows > 0 ? s->rows : 0) + 1, sizeof *a->row);
-    int64_t *places =
-        calloc((size_t)(s->rows > 0 ? s->rows : 0) + (size_t)(t->rows > 0 ? t->rows : 0) + 1,
-               sizeof *places);
-    if (!a->row || !places) {
-        free(places);
-        return err_set(err, ERR_MEMORY, "align dumps|%s|no memory", s->file.path);
-    }
-    if (s->rows < 0 ||
-        t->rows < 0) { /* taps of different row counts: only equal ones can be compared */
-        free(places);
-        a->rows = -1;
-        return ERR_OK;
-    }
-    const int64_t *sp = s->batch_row, *tp = t->batch_row;
-    if (!sp) a->how = guess_place(s, t, places);
+    const char *how = "place in the token list";
+    const int64_t *sp = s->place, *tp = t->place;
+    if (!sp) how = guess_place(s, t, places);
     if (!tp) {
-        const char *how = guess_place(t, s, places + s->rows);
-        if (sp) a->how = how;
+        const char *truth_how = guess_place(t, s, places + s->rows);
+        if (sp) how = truth_how;
     }
-    if (sp && tp) a->how = "place in the token list";
     if (!sp) sp = places;
     if (!tp) tp = places + s->rows;
     for (int64_t i = 0, j = 0; i < s->rows; i++) {
-        while (j < t->rows && tp[j] < sp[i]) j++; /* both ascend */
-        a->row[i] = j < t->rows && tp[j] == sp[i] ? j : -1;
-        a->matched += a->row[i] >= 0;
+        while (j < t->rows && tp[j] < sp[i]) j++;
+        row[i] = j < t->rows && tp[j] == sp[i] ? j : -1;
+        *matched += row[i] >= 0;
+    }
+    return how;
+}
+
+/* One class of taps. *how stays where neither dump has such rows. */
+static enum err_code align_side(const struct side *s, const struct side *t, int64_t **row,
+                                int64_t *rows, int64_t *matched, const char **how, struct err *err)
+{
+    size_t n = (size_t)(s->rows > 0 ? s->rows : 0), m = (size_t)(t->rows > 0 ? t->rows : 0);
+    *rows = s->rows;
+    *row = calloc(n + 1, sizeof **row);
+    int64_t *places = calloc(n + m + 1, sizeof *places);
+    if (!*row || !places) {
+        err_set(err, ERR_MEMORY, "align dumps|%s|no memory", s->dump->file.path);
+    } else if (s->rows < 0 || t->rows < 0) {
+        *rows = -1; /* taps of different row counts: only equal ones can be compared */
+    } else {
+        const char *by = match(s, t, places, *row, matched);
+        if (*matched > 0) *how = by;
     }
     free(places);
-    if (a->matched == 0)
+    return err->code;
+}
+
+static enum err_code align_rows(const struct dump *s, const struct dump *t, struct alignment *a,
+                                struct err *err)
+{
+    const struct side plain[] = {{s, s->rows, s->token_count, s->batch_row},
+                                 {t, t->rows, t->token_count, t->batch_row}};
+    const struct side draft[] = {{s, s->draft_rows, s->draft_total, s->draft_row},
+                                 {t, t->draft_rows, t->draft_total, t->draft_row}};
+    a->how = "equal count";
+    if (align_side(&draft[0], &draft[1], &a->draft_row, &a->draft_rows, &a->draft_matched, &a->how,
+                   err) != ERR_OK ||
+        align_side(&plain[0], &plain[1], &a->row, &a->rows, &a->matched, &a->how, err) != ERR_OK)
+        return err->code;
+    bool untold = a->rows < 0 || a->draft_rows < 0, none = a->matched + a->draft_matched == 0;
+    bool apart = (a->matched == 0 && s->rows > 0 && t->rows > 0) ||
+                 (a->draft_matched == 0 && s->draft_rows > 0 && t->draft_rows > 0);
+    if ((none && !untold) || apart)
         return err_set(err, ERR_INPUT,
                        "align dumps|%s and %s|no row of the same token|at least one", s->file.path,
                        t->file.path);
     return ERR_OK;
+}
+
+static bool is_draft(const struct pair *p)
+{
+    return p->subject->known && tap_is_draft(p->subject->kind);
+}
+
+const int64_t *align_map(const struct alignment *a, const struct pair *p)
+{
+    if (align_count(a, p) < 0) return NULL;
+    return is_draft(p) ? a->draft_row : a->row;
+}
+
+int64_t align_count(const struct alignment *a, const struct pair *p)
+{
+    return is_draft(p) ? a->draft_rows : a->rows;
 }
 
 static bool layer_is_moe(const struct dump *d, int64_t layer)
@@ -109,9 +154,9 @@ enum err_code align_dumps(const struct dump *subject, const struct dump *truth, 
             a->extra[a->extra_count++] = s->name;
             continue;
         }
-        bool moe = s->known && s->layer >= 0 &&
+        bool moe = s->known && s->layer >= 0 && !tap_is_draft(s->kind) &&
                    (layer_is_moe(subject, s->layer) || layer_is_moe(truth, s->layer));
-        a->pairs[a->count++] = (struct pair){s, t, moe};
+        a->pairs[a->count++] = (struct pair){s, t, moe, 0};
     }
     for (int64_t i = 0; i < truth->count; i++) {
         if (!dump_find(subject, truth->taps[i].name))
@@ -126,5 +171,6 @@ void align_free(struct alignment *a)
     free(a->missing);
     free(a->extra);
     free(a->row);
+    free(a->draft_row);
     *a = (struct alignment){0};
 }

@@ -7,7 +7,8 @@
 
 struct pair {
     const struct dump_tap *subject, *truth;
-    bool moe; /* the layer has experts, as far as the dumps show */
+    bool moe;    /* the layer has experts, as far as the dumps show */
+    int64_t ops; /* since the recorded taps that it was computed from; 0: since the start */
 };
 
 struct alignment {
@@ -18,9 +19,11 @@ struct alignment {
     const char **extra; /* in subject, not in truth */
     int64_t extra_count;
     int64_t *row;    /* [subject rows]: truth row, -1: none */
-    int64_t rows;    /* of the subject */
+    int64_t rows;    /* of the subject; -1: cannot be told, only equal counts can be compared */
     int64_t matched; /* rows that have a partner */
     const char *how; /* what the rows were matched by, for the report */
+    /* The same for the rows of draft taps. */
+    int64_t *draft_row, draft_rows, draft_matched;
 };
 
 /* Rows are matched by their place in the token list where both dumps know it; else by equal count;
@@ -28,6 +31,10 @@ struct alignment {
  * longer. Dumps of different tokens are refused. */
 enum err_code align_dumps(const struct dump *subject, const struct dump *truth,
                           struct alignment *out, struct err *err) ERR_USED;
+/* Truth row of each row of this pair's subject; NULL: rows stand as they are. */
+const int64_t *align_map(const struct alignment *a, const struct pair *p);
+/* Rows that the subject of this pair must have; -1: as many as its truth. */
+int64_t align_count(const struct alignment *a, const struct pair *p);
 void align_free(struct alignment *a);
 
 #endif

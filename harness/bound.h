@@ -82,10 +82,27 @@ void pairs_rope(struct bound_work *w, const struct rope_table *table, bool inter
                 const int64_t *position, int64_t T, int64_t heads, int64_t stride, int64_t offset,
                 struct pairs x);
 
+/* Softmax of n scores in place: p with the errors that the scores' errors and the arithmetic can
+ * make of it. */
+void pairs_softmax(const struct bound_work *w, struct pairs p, int64_t n);
+/* sum over i < n of x[i] y[i * step], with errors, in a chain of arithmetic `unit`. */
+void pairs_dot(struct pairs x, struct pairs y, int64_t step, int64_t n, double unit, double *v,
+               double *e);
+/* y [T, H] = down(silu(gate x) * up x), rounded as an mlp is. */
+struct pairs pairs_mlp(struct bound_work *w, const struct matrix *gate, const struct matrix *up,
+                       const struct matrix *down, int64_t T, struct pairs x);
+/* From element i on. */
+static inline struct pairs pairs_at(struct pairs p, int64_t i)
+{
+    return (struct pairs){p.v + i, p.e + i};
+}
+
 void bound_mla_q(struct bound_work *w, const void *op, struct bound *out);
 void bound_mla_kv(struct bound_work *w, const void *op, struct bound *out);
 void bound_mla_core(struct bound_work *w, const void *op, struct bound *out);
 void bound_mlp(struct bound_work *w, const void *op, struct bound *out);
+void bound_eagle_fc(struct bound_work *w, const void *op, struct bound *out);
+void bound_eagle_layer(struct bound_work *w, const void *op, struct bound *out);
 void bound_moe(struct bound_work *w, const void *op, struct bound *out);
 void bound_router(struct bound_work *w, const void *op, const struct case_data *truth,
                   struct bound *out);

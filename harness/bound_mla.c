@@ -46,9 +46,7 @@ void bound_mla_kv(struct bound_work *w, const void *arg, struct bound *out)
     out[1].abs = key.e;
 }
 
-/* Softmax of n scores in place: p with the errors that the scores' errors and the arithmetic can
- * make of it. */
-static void softmax(const struct bound_work *w, struct pairs p, int64_t n)
+void pairs_softmax(const struct bound_work *w, struct pairs p, int64_t n)
 {
     double largest = -INFINITY, worst = 0, sum = 0, unit = w->m->unit_step;
     for (int64_t s = 0; s < n; s++) {
@@ -68,9 +66,8 @@ static void softmax(const struct bound_work *w, struct pairs p, int64_t n)
     pairs_round(w, RP_PROB, p, n);
 }
 
-/* sum over i < n of x[i] y[i * step], with errors, in a chain of arithmetic `unit`. */
-static void dot(struct pairs x, struct pairs y, int64_t step, int64_t n, double unit, double *v,
-                double *e)
+void pairs_dot(struct pairs x, struct pairs y, int64_t step, int64_t n, double unit, double *v,
+               double *e)
 {
     double sum = 0, size = 0, error = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -81,11 +78,6 @@ static void dot(struct pairs x, struct pairs y, int64_t step, int64_t n, double 
     }
     *v = sum;
     *e = error + bound_chain((double)n + 2, unit) * (size + error);
-}
-
-static struct pairs at(struct pairs p, int64_t i)
-{
-    return (struct pairs){p.v + i, p.e + i};
 }
 
 /* What the rows of one sequence attend to, token by token. */
@@ -103,21 +95,21 @@ static void attend(const struct bound_work *w, const struct mla_core *op, struct
     double unit = w->m->unit_step;
     for (int64_t s = 0; s < tokens; s++) {
         double v[2], e[2];
-        dot(q, at(a->key, s * a->key_step), 1, q_n, unit, &v[0], &e[0]);
-        dot(q_rope, at(a->rope, s * op->R), 1, op->R, unit, &v[1], &e[1]);
+        pairs_dot(q, pairs_at(a->key, s * a->key_step), 1, q_n, unit, &v[0], &e[0]);
+        pairs_dot(q_rope, pairs_at(a->rope, s * op->R), 1, op->R, unit, &v[1], &e[1]);
         /* The two parts may be one sum: its chain is longer by the other part. */
         double more =
             bound_chain((double)(q_n + op->R), unit) * (fabs(v[0]) + fabs(v[1]) + e[0] + e[1]);
         p.v[s] = v[0] + v[1];
         p.e[s] = e[0] + e[1] + more;
-        pairs_round(w, RP_SCORE, at(p, s), 1);
+        pairs_round(w, RP_SCORE, pairs_at(p, s), 1);
         p.v[s] *= op->scale;
         p.e[s] = p.e[s] * fabs(op->scale) + unit * fabs(p.v[s]);
-        pairs_round(w, RP_SCORE_SCALED, at(p, s), 1);
+        pairs_round(w, RP_SCORE_SCALED, pairs_at(p, s), 1);
     }
-    softmax(w, p, tokens);
+    pairs_softmax(w, p, tokens);
     for (int64_t d = 0; d < y_n; d++)
-        dot(p, at(a->value, d), a->value_step, tokens, unit, &y.v[d], &y.e[d]);
+        pairs_dot(p, pairs_at(a->value, d), a->value_step, tokens, unit, &y.v[d], &y.e[d]);
 }
 
 /* All kv_b rows of every token of a sequence, for the expanded form. */
@@ -135,14 +127,14 @@ static void absorbed_head(struct bound_work *w, const struct mla_core *op, struc
                           struct pairs q, const struct attended *a, int64_t tokens,
                           struct pairs scratch, struct pairs y)
 {
-    struct pairs ql = scratch, o = at(scratch, op->L), p = at(scratch, 2 * op->L);
+    struct pairs ql = scratch, o = pairs_at(scratch, op->L), p = pairs_at(scratch, 2 * op->L);
     for (int64_t l = 0; l < op->L; l++)
-        dot(q, at(u, l), op->L, op->P, w->m->unit_step, &ql.v[l], &ql.e[l]);
+        pairs_dot(q, pairs_at(u, l), op->L, op->P, w->m->unit_step, &ql.v[l], &ql.e[l]);
     pairs_round(w, RP_Q_LATENT, ql, op->L);
-    attend(w, op, ql, op->L, at(q, op->P), a, tokens, p, o, op->L);
+    attend(w, op, ql, op->L, pairs_at(q, op->P), a, tokens, p, o, op->L);
     pairs_round(w, RP_O_LATENT, o, op->L);
     for (int64_t d = 0; d < op->V; d++)
-        dot(o, at(u, (op->P + d) * op->L), 1, op->L, w->m->unit_step, &y.v[d], &y.e[d]);
+        pairs_dot(o, pairs_at(u, (op->P + d) * op->L), 1, op->L, w->m->unit_step, &y.v[d], &y.e[d]);
 }
 
 static void bound_sequence(struct bound_work *w, const struct mla_core *op, int64_t sequence,
@@ -161,14 +153,14 @@ static void bound_sequence(struct bound_work *w, const struct mla_core *op, int6
     for (int64_t i = 0; !w->failed && i < op->rows->count * heads; i++) {
         int64_t row = i / heads, h = i % heads, seen = op->rows->position[row] + 1;
         if (op->rows->sequence[row] != sequence) continue;
-        struct pairs qh = at(q, i * (P + R)), yh = at(y, i * V);
+        struct pairs qh = pairs_at(q, i * (P + R)), yh = pairs_at(y, i * V);
         if (expanded) {
-            struct attended a = {at(kv, h * rows_of_head), at(kv, h * rows_of_head + P),
+            struct attended a = {pairs_at(kv, h * rows_of_head), pairs_at(kv, h * rows_of_head + P),
                                  op->kv_b->out, op->kv_b->out, rope};
-            attend(w, op, qh, P, at(qh, P), &a, seen, scratch, yh, V);
+            attend(w, op, qh, P, pairs_at(qh, P), &a, seen, scratch, yh, V);
         } else {
             struct attended a = {latent, latent, L, L, rope};
-            absorbed_head(w, op, at(kv_b, h * rows_of_head * L), qh, &a, seen, scratch, yh);
+            absorbed_head(w, op, pairs_at(kv_b, h * rows_of_head * L), qh, &a, seen, scratch, yh);
         }
     }
 }

@@ -7,10 +7,8 @@
 
 #include <math.h>
 
-/* y [T, H] = down(silu(gate x) * up x), rounded as an mlp is. */
-static struct pairs mlp_pairs(struct bound_work *w, const struct matrix *gate,
-                              const struct matrix *up, const struct matrix *down, int64_t T,
-                              struct pairs x)
+struct pairs pairs_mlp(struct bound_work *w, const struct matrix *gate, const struct matrix *up,
+                       const struct matrix *down, int64_t T, struct pairs x)
 {
     int64_t n = T * gate->out;
     struct pairs g = pairs_new(w, n), u = pairs_new(w, n), y = pairs_new(w, T * down->out);
@@ -40,7 +38,7 @@ void bound_mlp(struct bound_work *w, const void *arg, struct bound *out)
 {
     const struct mlp *op = arg;
     struct pairs x = pairs_of(w, op->x, op->T * op->gate->in);
-    out->abs = mlp_pairs(w, op->gate, op->up, op->down, op->T, x).e;
+    out->abs = pairs_mlp(w, op->gate, op->up, op->down, op->T, x).e;
 }
 
 void bound_moe(struct bound_work *w, const void *arg, struct bound *out)
@@ -58,7 +56,7 @@ void bound_moe(struct bound_work *w, const void *arg, struct bound *out)
             if (op->expert(op->ctx, op->ids[t * op->top_k + j], &e, w->err) != ERR_OK)
                 w->failed = true;
             if (w->failed) break;
-            struct pairs term = mlp_pairs(w, &e.gate, &e.up, &e.down, 1, x);
+            struct pairs term = pairs_mlp(w, &e.gate, &e.up, &e.down, 1, x);
             pairs_round(w, RP_EXPERT_WEIGHT, (struct pairs){&weight, &weight_error}, 1);
             for (int64_t i = 0; !w->failed && i < H; i++) {
                 double v = term.v[i];

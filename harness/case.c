@@ -1,8 +1,10 @@
 /* case.c: parsing and printing of case lines; see case.h. The schemas are in case_simple.c,
- * case_mla.c, case_moe.c; the buffers in case_make.c, the draws in case_draw.c. */
+ * case_mla.c, case_moe.c, case_eagle.c, case_verify.c; the buffers in case_make.c, the draws in
+ * case_draw.c. */
 #include "harness/case.h"
 
 #include "core/check.h"
+#include "core/fault.h"
 #include "core/text.h"
 #include "harness/case_make.h"
 
@@ -26,11 +28,13 @@ static const struct param_row common[] = {
     WORD_ROW("act", "bf16", words_act, "the engine's activation type"),
     WORD_ROW("linear", "own", words_linear, "matrix products of the reference"),
     INT_ROW("threads", 1, 64, "1", "never changes a bit"),
+    {"fault", PARAM_FAULT, 0, 0, "none", NULL, "ID@KEY=V:KEY=V, in every side but the first"},
     PARAM_END,
 };
 /* clang-format on */
 
-static const struct case_op *const groups[] = {case_ops_simple, case_ops_mla, case_ops_moe};
+static const struct case_op *const groups[] = {case_ops_simple, case_ops_mla, case_ops_moe,
+                                               case_ops_eagle, case_ops_verify};
 
 const struct case_op *case_op_at(int i)
 {
@@ -97,6 +101,9 @@ static void param_wants(const struct param_row *row, char *buf, size_t size)
     case PARAM_PROFILE:
         snprintf(buf, size, "a profile");
         break;
+    case PARAM_FAULT:
+        snprintf(buf, size, "a fault of `assay fault list` that the op hosts");
+        break;
     case PARAM_WORD:
         words_join(row->words, buf, size);
         break;
@@ -124,6 +131,7 @@ static bool value_parse(const struct param_row *row, const char *text, struct ca
 {
     *v = (struct case_value){0};
     struct profile p;
+    struct faults f = {0};
     struct err ignored = ERR_INIT;
     switch (row->kind) {
     case PARAM_INT:
@@ -135,6 +143,12 @@ static bool value_parse(const struct param_row *row, const char *text, struct ca
         return list_parse(row, text, v);
     case PARAM_PROFILE:
         if (strlen(text) >= sizeof v->word || profile_find(text, &p, &ignored) != ERR_OK)
+            return false;
+        snprintf(v->word, sizeof v->word, "%s", text);
+        return true;
+    case PARAM_FAULT:
+        if (strlen(text) >= sizeof v->word ||
+            (strcmp(text, "none") != 0 && faults_add(&f, text, &ignored) != ERR_OK))
             return false;
         snprintf(v->word, sizeof v->word, "%s", text);
         return true;
@@ -171,6 +185,21 @@ static enum err_code unknown_key(const struct case_op *op, const char *key, stru
                    known);
 }
 
+/* A fault says itself what is wrong with its text. */
+static enum err_code fault_parse(struct op_case *out, int i, const char *text, struct err *err)
+{
+    struct faults f = {0};
+    if (strcmp(text, "none") != 0) {
+        if (faults_add(&f, text, err) != ERR_OK) return err->code;
+        if (!fault_hosted_by(f.use[0].row, out->op->name))
+            return err_set(err, ERR_USAGE, "case line|fault %s|op %s|an op that hosts it",
+                           f.use[0].row->id, out->op->name);
+    }
+    if (value_parse(case_param(out->op, i), text, &out->value[i])) return ERR_OK;
+    return err_set(err, ERR_USAGE, "case line|fault|%zu characters|fewer than %d", strlen(text),
+                   CASE_WORD);
+}
+
 /* One "key=value"; `seen` marks the keys given so far. */
 static enum err_code pair_parse(struct op_case *out, const char *pair, bool *seen, struct err *err)
 {
@@ -187,6 +216,7 @@ static enum err_code pair_parse(struct op_case *out, const char *pair, bool *see
         return err_set(err, ERR_USAGE, "case line|op %s|key \"%s\" twice|each key once", name, key);
     seen[i] = true;
     const struct param_row *row = case_param(out->op, i);
+    if (row->kind == PARAM_FAULT) return fault_parse(out, i, pair + n + 1, err);
     if (value_parse(row, pair + n + 1, &out->value[i])) return ERR_OK;
     char wants[ERR_PART];
     param_wants(row, wants, sizeof wants);
@@ -247,6 +277,7 @@ const char *case_print(const struct op_case *c, char *buf)
         const struct case_value *v = &c->value[i];
         char text[CASE_LIST * 24] = "";
         size_t used = 0;
+        if (row->kind == PARAM_FAULT && strcmp(v->word, "none") == 0) continue;
         switch (row->kind) {
         case PARAM_INT:
             snprintf(text, sizeof text, "%lld", (long long)v->whole);
@@ -268,13 +299,20 @@ const char *case_print(const struct op_case *c, char *buf)
     return buf;
 }
 
+const char *case_fault(const struct op_case *c)
+{
+    const char *text = case_word(c, "fault");
+    return strcmp(text, "none") == 0 ? NULL : text;
+}
+
 static const struct case_value *value_of(const struct op_case *c, const char *key,
                                          enum param_kind kind)
 {
     int i = param_find(c->op, key);
     CHECK(i >= 0);
     enum param_kind found = case_param(c->op, i)->kind;
-    CHECK(found == kind || (kind == PARAM_WORD && found == PARAM_PROFILE));
+    bool text = found == PARAM_PROFILE || found == PARAM_FAULT;
+    CHECK(found == kind || (kind == PARAM_WORD && text));
     return &c->value[i];
 }
 

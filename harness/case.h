@@ -5,9 +5,10 @@
  * line printed on one machine makes the same bits on another.
  *
  * Schemas are data (struct param_row). Their ranges are wider than the ops' own limits on purpose:
- * what an op must refuse has to be reachable (`spoil=`, odd R, eps=-1). Everything that must not be
- * read is poison: the latent cache and all outputs start as NaN, unused block-table slots hold -1
- * or 2147480000.
+ * what an op must refuse has to be reachable (`spoil=`, odd R, eps=-1). With `fault=ID@KEY=V:KEY=V`
+ * every side but the first, the truth, runs with that fault of core/fault.h. Everything that must
+ * not be read is poison: the latent cache and all outputs start as NaN, unused block-table slots
+ * hold -1 or 2147480000.
  *
  * Here: parsing, printing, building, drawing at random. Not here: judging (case_bound.h), running
  * (verb_op.c). Test: tests/test_case.c */
@@ -22,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CASE_PARAMS = 40, CASE_LIST = 8, CASE_WORD = 24, CASE_OUTPUTS = 3, CASE_LINE = 1024 };
+enum { CASE_PARAMS = 40, CASE_LIST = 8, CASE_WORD = 96, CASE_OUTPUTS = 3, CASE_LINE = 1024 };
 
 enum param_kind {
     PARAM_INT,
@@ -30,6 +31,8 @@ enum param_kind {
     PARAM_WORD,    /* one of `words` */
     PARAM_LIST,    /* whole numbers joined by ':', at most CASE_LIST */
     PARAM_PROFILE, /* what profile_find() knows */
+    PARAM_FAULT, /* "none", or what faults_add() takes and the op hosts; printed where there is one
+                  */
 };
 
 struct param_row {
@@ -46,7 +49,7 @@ struct case_value {
     double real;
     int64_t list[CASE_LIST];
     int items;
-    char word[CASE_WORD]; /* WORD, PROFILE */
+    char word[CASE_WORD]; /* WORD, PROFILE, FAULT */
 };
 
 struct op_case {
@@ -110,6 +113,9 @@ enum err_code case_make(const struct op_case *c, struct arena *a, struct case_da
 /* The run that the common parameters ask for. */
 enum err_code case_run(const struct op_case *c, struct arena *a, struct run *run,
                        struct err *err) ERR_USED;
+
+/* The fault that the case asks for, or NULL; the text lives as long as the case. */
+const char *case_fault(const struct op_case *c);
 
 /* Case i of the sweep of an op: odd sizes, one token, one expert, k = E, tile +-1. A pure function
  * of its arguments. */

@@ -52,6 +52,8 @@ void *make_output_of(struct make *m, struct case_data *d, const char *name, enum
             ((double *)data)[i] = NAN;
         else if (t == DT_I32)
             ((int32_t *)data)[i] = 2147480000;
+        else if (t == DT_I64)
+            ((int64_t *)data)[i] = 2147480000;
         else
             ((int8_t *)data)[i] = 0x5a;
     }

@@ -9,7 +9,8 @@
 #include "harness/case.h"
 
 /* The groups, joined by case.c. Each ends with a NULL name. */
-extern const struct case_op case_ops_simple[], case_ops_mla[], case_ops_moe[];
+extern const struct case_op case_ops_simple[], case_ops_mla[], case_ops_moe[], case_ops_eagle[],
+    case_ops_verify[];
 
 extern const char *const words_format[], *const words_dense[], *const words_float[];
 

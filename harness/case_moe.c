@@ -238,6 +238,11 @@ static enum err_code moe_make(const struct op_case *c, struct arena *a, struct c
                 return err->code;
         }
     }
+    /* A fault may read others than the chosen ones. */
+    for (int64_t e = 0; case_fault(c) && e < E; e++) {
+        if (!experts[e].gate.out && make_expert(&m, e, H, I, &experts[e]) != ERR_OK)
+            return err->code;
+    }
     if (case_word_is(c, "spoil", "id_high")) ids[T * k - 1] = (int32_t)E;
     if (case_word_is(c, "spoil", "id_negative")) ids[0] = -1;
     *op = (struct moe){.T = T,

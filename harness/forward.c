@@ -6,6 +6,7 @@
 #include "core/json.h"
 #include "core/ops.h"
 #include "core/text.h"
+#include "harness/forward_draft.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,6 +81,7 @@ struct job {
     struct forced forced;
     struct dump_out out;
     struct resume resume;
+    struct forward_draft draft;
     char request[FILE_PATH + 64]; /* what the state of a resumable run must agree in */
 };
 
@@ -129,7 +131,7 @@ static enum err_code create_dump(struct job *j, const struct forward_request *r,
                     position ? json_ints(position + j->first_row, j->end_row - j->first_row) : NULL,
                     row ? json_ints(row, j->end_row - j->first_row) : NULL,
                     json_dumps(order, JSON_COMPACT)};
-    const struct st_meta meta[] = {
+    struct st_meta meta[13 + FORWARD_DRAFT_METAS] = {
         {"assay.version", ASSAY_VERSION},
         {"assay.engine", "assay ref"},
         {"assay.engine_version", ASSAY_VERSION},
@@ -146,7 +148,11 @@ static enum err_code create_dump(struct job *j, const struct forward_request *r,
     };
     if (!text[0] || !text[1] || !text[2] || !text[3] || !text[4])
         err_set(err, ERR_MEMORY, "plan dump|%s|no memory", r->out);
-    const int64_t metas = sizeof meta / sizeof meta[0];
+    int64_t metas = 13;
+    if (j->draft.steps > 0) {
+        forward_draft_meta(&j->draft, r->draft, meta + metas);
+        metas += FORWARD_DRAFT_METAS;
+    }
     if (err->code == ERR_OK && r->resume)
         (void)!create_kept(j, r, meta, metas, err);
     else if (err->code == ERR_OK)
@@ -184,15 +190,29 @@ static enum err_code read_forced(struct job *j, const char *path, struct err *er
 }
 
 /* The dump must not replace what it is made from. */
-static enum err_code check_out(const struct job *j, const char *out, struct err *err)
+static enum err_code check_out(const struct weights *w, const char *whose, const char *out,
+                               struct err *err)
 {
-    const struct weights *w = &j->loaded.weights;
     for (int64_t i = 0; i < w->file_count; i++) {
         if (file_same(out, w->files[i].path))
-            return err_set(err, ERR_USAGE, "option|--out: %s|a file of the model|another name",
-                           out);
+            return err_set(err, ERR_USAGE, "option|--out: %s|a file of the %s|another name", out,
+                           whose);
     }
     return ERR_OK;
+}
+
+static enum err_code open_draft(struct job *j, const struct forward_request *r, struct err *err)
+{
+    if (!r->draft) return ERR_OK;
+    if (r->resume)
+        return err_set(err, ERR_USAGE,
+                       "option|--resume|--draft|a run without a head: the state of "
+                       "a killed run has no aux states");
+    if (forward_draft_open(&j->draft, r->draft, r->draft_steps, &j->loaded.model, &j->tokens,
+                           err) != ERR_OK ||
+        forward_draft_taps(&j->draft, &j->taps, &j->tap_count, err) != ERR_OK)
+        return err->code;
+    return check_out(&j->draft.head.weights, "head", r->out, err);
 }
 
 static enum err_code prepare(struct job *j, const struct forward_request *r, struct err *err)
@@ -206,9 +226,12 @@ static enum err_code prepare(struct job *j, const struct forward_request *r, str
         read_range(r->layers, "--layers", c->layers, &first_layer, &j->end_layer, err) != ERR_OK ||
         read_range(r->rows, "--rows", j->tokens.count, &j->first_row, &j->end_row, err) != ERR_OK ||
         tap_list(c, first_layer, j->end_layer, &j->taps, &j->tap_count, err) != ERR_OK ||
+        open_draft(j, r, err) != ERR_OK ||
         select_taps(r->taps, j->taps, &j->tap_count, err) != ERR_OK ||
-        read_forced(j, r->experts, err) != ERR_OK || check_out(j, r->out, err) != ERR_OK)
+        read_forced(j, r->experts, err) != ERR_OK ||
+        check_out(&j->loaded.weights, "model", r->out, err) != ERR_OK)
         return err->code;
+    if (r->draft) j->end_layer = forward_draft_layers(&j->draft, j->taps, j->tap_count, c->layers);
     return create_dump(j, r, err);
 }
 
@@ -222,8 +245,12 @@ static enum err_code execute(struct job *j, const struct forward_request *r,
         ERR_OK)
         return err->code;
     if (r->resume) j->session.resume = &j->resume;
-    if (session_forward(&j->session, &j->tokens, &j->out.sink, j->forced.ids ? &j->forced : NULL,
-                        NULL, err) != ERR_OK ||
+    struct tap_sink *sink = &j->out.sink;
+    if (r->draft) sink = forward_draft_sink(&j->draft, sink);
+    if (session_forward(&j->session, &j->tokens, sink, j->forced.ids ? &j->forced : NULL, NULL,
+                        err) != ERR_OK ||
+        (r->draft &&
+         forward_draft_run(&j->draft, &j->session, &j->tokens, &j->out.sink, err) != ERR_OK) ||
         dump_commit(&j->out, err) != ERR_OK)
         return err->code;
     if (r->resume) resume_done(&j->resume);
@@ -235,6 +262,8 @@ static enum err_code execute(struct job *j, const struct forward_request *r,
                                    .special = j->out.special,
                                    .special_row = j->out.special_row,
                                    .special_col = j->out.special_col,
+                                   .draft = j->draft.head.config,
+                                   .draft_rows = r->draft ? j->out.draft_kept : 0,
                                    .seconds = clock_seconds() - began};
     snprintf(out->special_tap, sizeof out->special_tap, "%s",
              j->out.special_tap ? j->out.special_tap : "");
@@ -261,7 +290,8 @@ enum err_code forward_request_read(const struct args *a, struct forward_request 
                                   .taps = args_value(a, "--taps"),
                                   .layers = args_value(a, "--layers"),
                                   .rows = args_value(a, "--rows"),
-                                  .experts = args_value(a, "--experts")};
+                                  .experts = args_value(a, "--experts"),
+                                  .draft = args_value(a, "--draft")};
     if (args_choice(a, "--on", engines, 0, &engine, err) != ERR_OK) return err->code;
     if (engine == 1) {
         const struct op_side *gpu = gpu_side();
@@ -270,7 +300,11 @@ enum err_code forward_request_read(const struct args *a, struct forward_request 
     }
     if (!r->tokens) return err_set(err, ERR_USAGE, "arguments|forward|no --tokens|--tokens T");
     if (!r->out) return err_set(err, ERR_USAGE, "arguments|forward|no --out|--out DUMP");
+    if (!r->draft && args_value(a, "--draft-steps"))
+        return err_set(err, ERR_USAGE, "option|--draft-steps|no --draft|--draft HEAD with it");
     if (session_options_read(a, &r->options, err) != ERR_OK ||
+        args_int(a, "--draft-steps", 1, FORWARD_DRAFT_STEPS_MAX, FORWARD_DRAFT_STEPS,
+                 &r->draft_steps, err) != ERR_OK ||
         args_choice(a, "--dump-dtype", dtypes, 0, &dtype, err) != ERR_OK)
         return err->code;
     r->reals = dtype ? DT_F64 : DT_F32;
@@ -291,6 +325,7 @@ enum err_code forward_run(const struct forward_request *r, struct forward_result
     dump_close(&j.forced_dump);
     free(j.taps);
     tokens_free(&j.tokens);
+    forward_draft_close(&j.draft);
     loaded_close(&j.loaded);
     return err->code;
 }
@@ -301,12 +336,29 @@ const char *forward_note(const struct forward_request *r)
                                        : "unverified: no outside dump has confirmed this profile";
 }
 
+static json_t *draft_json(const struct forward_request *r, const struct forward_result *f)
+{
+    const struct head_config *c = &f->draft;
+    const char *const assumed[] = {c->residual_assumed, c->aux_assumed, c->width_assumed};
+    json_t *aux = json_array(), *list = json_array();
+    for (int i = 0; i < c->aux_count; i++)
+        json_array_append_new(aux, json_integer((json_int_t)c->aux[i]));
+    for (size_t i = 0; i < sizeof assumed / sizeof assumed[0]; i++) {
+        if (assumed[i][0]) json_array_append_new(list, json_string(assumed[i]));
+    }
+    return json_pack("{s:s, s:s, s:s, s:o, s:I, s:I, s:o}", "head", r->draft, "kind",
+                     head_kind_name(c->kind), "naming", head_naming_name(c->naming), "aux_ids", aux,
+                     "steps", (json_int_t)r->draft_steps, "rows", (json_int_t)f->draft_rows,
+                     "assumed", list);
+}
+
 json_t *forward_json(const struct forward_request *r, const struct forward_result *f)
 {
-    return json_pack("{s:I, s:s, s:f, s:I, s:I, s:s, s:b, s:I, s:I, s:I}", "taps",
+    return json_pack("{s:I, s:s, s:f, s:I, s:I, s:s, s:b, s:I, s:I, s:I, s:o}", "taps",
                      (json_int_t)f->taps, "out", r->out, "seconds", f->seconds, "peak_bytes",
                      (json_int_t)f->peak_bytes, "rows", (json_int_t)f->rows, "profile",
                      r->options.profile.name, "unverified", !r->options.profile.verified,
                      "forced_rows", (json_int_t)f->forced_rows, "not_finite",
-                     (json_int_t)f->special, "resumed_layer", (json_int_t)f->resumed_layer);
+                     (json_int_t)f->special, "resumed_layer", (json_int_t)f->resumed_layer, "draft",
+                     r->draft ? draft_json(r, f) : json_null());
 }

@@ -3,6 +3,7 @@
 #ifndef ASSAY_HARNESS_FORWARD_H
 #define ASSAY_HARNESS_FORWARD_H
 
+#include "core/head.h"
 #include "harness/session.h"
 
 /* Texts are borrowed and as on the command line; NULL: the default. */
@@ -12,6 +13,8 @@ struct forward_request {
     const char *layers;  /* A:B; NULL: all */
     const char *rows;    /* A:B; NULL: all */
     const char *experts; /* a dump whose experts are forced */
+    const char *draft;   /* HEAD; NULL: none */
+    int64_t draft_steps; /* with draft */
     enum dtype reals;    /* DT_F32 or DT_F64 */
     bool resume;         /* keep state layer by layer, and go on from what a killed run left */
     struct session_options options;
@@ -24,6 +27,8 @@ struct forward_result {
     int64_t special_row, special_col; /* the first of them */
     int64_t resumed_layer;            /* the layer that it went on at; 0: from the start */
     double seconds;
+    struct head_config draft; /* of the head, where there is one */
+    int64_t draft_rows;       /* rows of its taps that were written */
 };
 
 /* The options of the verb (SESSION_OPTION_ROWS and those of verb_forward.c). ERR_DEVICE where a

@@ -3,6 +3,7 @@
 
 #include "core/cover.h"
 #include "core/check.h"
+#include "core/fault.h"
 #include "core/router.h"
 #include "harness/case_make.h"
 
@@ -181,8 +182,28 @@ static enum err_code compare(const struct op_case *c, const struct lane *truth,
     return ERR_OK;
 }
 
+/* Runs the op with the case's fault. */
+static enum err_code run_faulted(const struct op_case *c, const struct op_side *side,
+                                 struct lane *lane, struct op_result *r)
+{
+    struct faults faults = {.count_changes = true};
+    const struct fault_place place = {.op = c->op->name, .layer = -1, .side = side};
+    if (faults_add(&faults, case_fault(c), &r->err) != ERR_OK) return r->err.code;
+    lane->run.faults = &faults;
+    enum err_code rc = fault_call(&place, lane->data.op, &lane->run, &r->err);
+    r->fault_calls += faults.use[0].calls;
+    r->fault_changed += faults.use[0].changed;
+    if (rc == ERR_OK && faults.use[0].calls == 0)
+        rc = err_set(&r->err, ERR_USAGE,
+                     "fault|%s|a site that is not here|no layer, no other op: "
+                     "the op runs alone, once",
+                     case_fault(c));
+    faults_clear(&faults);
+    return rc;
+}
+
 /* Makes the case and runs it on one side; what the side says is in r. */
-static enum err_code run_lane(const struct op_case *c, const struct op_subject *s,
+static enum err_code run_lane(const struct op_case *c, const struct op_subject *s, bool faulted,
                               struct lane *lane, struct op_result *r, struct err *err)
 {
     op_function *function = op_side_find(s->side, c->op->name);
@@ -195,7 +216,9 @@ static enum err_code run_lane(const struct op_case *c, const struct op_subject *
     if (case_run(c, &lane->arena, &lane->run, err) != ERR_OK) return err->code;
     if (s->own_precision) lane->run.precision = s->precision;
     lane->model = bound_model_of(s->side->name, &lane->run);
-    if (function(lane->data.op, &lane->run, &r->err) == ERR_OK) return ERR_OK;
+    enum err_code rc =
+        faulted ? run_faulted(c, s->side, lane, r) : function(lane->data.op, &lane->run, &r->err);
+    if (rc == ERR_OK) return ERR_OK;
     r->verdict = OP_ERROR;
     (void)err_note(&r->err, "side %s", s->side->name);
     return ERR_OK;
@@ -274,10 +297,10 @@ enum err_code op_run_case(const struct op_case *c, const struct op_subject *subj
     enum err_code rc = ERR_OK;
     *out = (struct op_result){.verdict = OP_OK, .err = ERR_INIT};
     for (int i = 0; rc == ERR_OK && i < n && out->verdict == OP_OK; i++)
-        rc = run_lane(c, &subject[i], &lane[i], out, err);
+        rc = run_lane(c, &subject[i], i > 0 && case_fault(c), &lane[i], out, err);
     if (rc == ERR_OK && out->verdict == OP_OK) rc = judge(c, subject, n, lane, out, &arena, err);
     for (int i = 0; i < n; i++) arena_release(&lane[i].arena, NULL);
     arena_release(&arena, NULL);
-    if (rc == ERR_OK && out->verdict == OP_OK) note_cover(c, subject, n);
+    if (rc == ERR_OK && out->verdict == OP_OK && !case_fault(c)) note_cover(c, subject, n);
     return rc;
 }

@@ -1,7 +1,8 @@
 /* op_run.h: one case on several sides: fresh buffers each, then every later side is held against
  * the first. Judged element by element against a derived bound (bound.h). Red: an element outside
  * its bound or not finite, an integer that differs, an expert choice that no error of the keys
- * explains, nothing compared. Test: test_op_run.c */
+ * explains, nothing compared. Every side but the first runs with the case's fault, where it has
+ * one; a pass then is no evidence of a test. Test: test_op_run.c */
 #ifndef ASSAY_HARNESS_OP_RUN_H
 #define ASSAY_HARNESS_OP_RUN_H
 
@@ -40,6 +41,9 @@ struct op_result {
     struct op_output output[(OP_SUBJECTS - 1) * CASE_OUTPUTS];
     int outputs;
     int64_t compared; /* elements */
+    /* The case's fault: calls that it edited, and of them those whose outputs it changed in bits.
+     */
+    int64_t fault_calls, fault_changed;
 };
 
 /* Runs and judges. Only what belongs to no side (memory of the harness, a case that cannot be made)

@@ -14,6 +14,11 @@ static const struct option_row options[] = {
     {"--layers", "A:B", "taps of layers A to B-1; layers from B on are not run", false},
     {"--rows", "A:B", "only these rows of the batch; -24: is the last 24", false},
     {"--experts", "DUMP", "take the experts of this dump instead of the router's own", false},
+    {"--draft", "HEAD",
+     "also a draft head: taps draft.S.* of each row with a token behind it, and so one less a "
+     "sequence; layers past its last aux id run only where --layers and --taps ask for them",
+     false},
+    {"--draft-steps", "K", "steps that each row feeds itself (default 3)", false},
     {"--resume", NULL, "keep state after each layer (OUT.state, OUT.partial) and go on from it",
      false},
     {"--dump-dtype", "f32|f64", "type of real taps (default f32)", false},
@@ -31,6 +36,11 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
     json_decref(fields);
     const char *note = forward_note(&r), *profile = r.options.profile.name;
     if (note[0]) fprintf(stderr, "assay: warning: profile %s: %s\n", profile, note);
+    const struct head_config *c = &f.draft;
+    const char *const assumed[] = {c->residual_assumed, c->aux_assumed, c->width_assumed};
+    for (size_t i = 0; r.draft && i < sizeof assumed / sizeof assumed[0]; i++) {
+        if (assumed[i][0]) fprintf(stderr, "assay: warning: draft head: %s\n", assumed[i]);
+    }
     if (a->json) return forward_check(&f, err);
     char bytes[32];
     printf("%lld taps of %lld rows, ref %s %s%s -> %s (%.2f s, %s of memory)\n", (long long)f.taps,

@@ -1,6 +1,7 @@
 /* verb_op.c: `assay op NAME [CASE] --on ref,gpu`: one op, one case line; the same line replays it.
- * With --sweep, many cases drawn at random from --seed. Case lines: case.h; bounds: bound.h;
- * judging: op_run.h. Test: tests/test_sweep.c */
+ * With --sweep, many cases drawn at random from --seed. With `fault=ID@KEY=V` in the line every
+ * side but the first runs with that fault: red, or the fault is none that this case can see. Case
+ * lines: case.h; bounds: bound.h; judging: op_run.h. Test: tests/test_sweep.c */
 #include "harness/op_run.h"
 #include "harness/verb.h"
 
@@ -96,6 +97,10 @@ static void row_json(json_t *rows, const char *line, const struct op_result *r)
         if (o->why[0]) json_object_set_new(out, "why", json_string(o->why));
         json_array_append_new(json_object_get(row, "outputs"), out);
     }
+    if (r->fault_calls > 0)
+        json_object_set_new(row, "fault",
+                            json_pack("{s:I, s:I}", "calls", (json_int_t)r->fault_calls, "changed",
+                                      (json_int_t)r->fault_changed));
     if (r->verdict == OP_NOT_IMPLEMENTED) json_object_set_new(row, "on", json_string(r->side));
     if (r->verdict == OP_ERROR) {
         char text[ERR_LINE];
@@ -113,6 +118,8 @@ static void row_text(const char *line, const struct op_result *r, const struct p
         printf(" %s %.3g/%.3g", o->name, fabs(o->worst.subject - o->worst.truth), o->bound);
         if (o->near_ties) printf(" (%lld near ties)", (long long)o->near_ties);
     }
+    if (r->fault_calls > 0 && r->fault_changed == 0)
+        printf("  (the fault is inert: no bit changed)");
     if (r->verdict == OP_OK) printf("  ok\n");
     if (r->verdict == OP_NOT_IMPLEMENTED) printf(" side %s: NOT IMPLEMENTED\n", r->side);
     if (r->verdict == OP_ERROR) printf(" FAIL: %s\n", err_line(&r->err, text, sizeof text));
@@ -210,8 +217,8 @@ static enum err_code replay(const struct args *a, const struct plan *p, json_t *
 
 static json_t *param_json(const struct param_row *row)
 {
-    static const char *const kind[] = {"whole number", "number", "word",
-                                       "whole numbers joined by ':'", "profile"};
+    static const char *const kind[] = {
+        "whole number", "number", "word", "whole numbers joined by ':'", "profile", "fault"};
     json_t *out = json_pack("{s:s, s:s, s:s, s:s}", "key", row->key, "kind", kind[row->kind],
                             "default", row->dflt, "help", row->help);
     if (row->kind == PARAM_WORD) {
@@ -219,7 +226,7 @@ static json_t *param_json(const struct param_row *row)
         for (int i = 0; row->words[i]; i++)
             json_array_append_new(words, json_string(row->words[i]));
         json_object_set_new(out, "words", words);
-    } else if (row->kind != PARAM_PROFILE) {
+    } else if (row->kind != PARAM_PROFILE && row->kind != PARAM_FAULT) {
         json_object_set_new(out, "min", json_real(row->min));
         json_object_set_new(out, "max", json_real(row->max));
     }
@@ -240,7 +247,7 @@ static void list(const struct args *a, json_t *result)
             printf("    %-16s %-12s %s", row->key, row->dflt, row->help);
             for (int w = 0; row->kind == PARAM_WORD && row->words[w]; w++)
                 printf("%s%s", w ? "|" : ": ", row->words[w]);
-            if (row->kind != PARAM_WORD && row->kind != PARAM_PROFILE)
+            if (row->kind < PARAM_WORD || row->kind == PARAM_LIST)
                 printf(row->kind == PARAM_REAL ? ": %g to %g" : ": %.0f to %.0f", row->min,
                        row->max);
             printf("\n");
@@ -291,7 +298,8 @@ const struct verb verb_op = {
     .name = "op",
     .usage = "NAME [CASE] [--on SIDES] [--sweep [--count N] [--seed S]] [--list]",
     .about = "Run one op on several sides and hold them against each other; the printed line "
-             "replays the case.",
+             "replays the case. With fault=ID@KEY=V:KEY=V in CASE every side but the first runs "
+             "with that fault (see `assay fault list`).",
     .words_min = 0,
     .words_max = 2,
     .options = options,

@@ -10,16 +10,12 @@
 
 #include "core/check.h"
 #include "core/matrix.h"
+#include "ref/attend.h"
 #include "ref/kernel.h"
 #include "ref/matrix.h"
 
 #include <math.h>
 #include <string.h>
-
-static int64_t pad32(int64_t n)
-{
-    return (n + 31) / 32 * 32;
-}
 
 /* Buffers of one worker. S: the longest context. */
 struct worker {
@@ -35,12 +31,11 @@ struct worker {
 
 /* One sequence of the step: its cached entries and its rows. */
 struct context {
-    int64_t sequence, tokens;
-    int64_t first, count; /* rows of the step */
-    double *entries;      /* [tokens][L + R], in token order */
-    void *latents;        /* expanded: the same latents packed for products */
-    double *keys;         /* absorbed: [L + R][Spad], the same for every head */
-    double *values;       /* absorbed: [tokens][Lpad] */
+    struct row_span rows;
+    double *entries; /* [tokens][L + R], in token order */
+    void *latents;   /* expanded: the same latents packed for products */
+    double *keys;    /* absorbed: [L + R][Spad], the same for every head */
+    double *values;  /* absorbed: [tokens][Lpad] */
 };
 
 struct attention {
@@ -56,14 +51,14 @@ static void load_expanded(const struct attention *a, const struct context *c, in
                           struct worker *w)
 {
     const struct mla_core *op = a->op;
-    int64_t width = op->P + op->V, ld = pad32(c->tokens), ldv = pad32(op->V);
+    int64_t width = op->P + op->V, ld = attend_pad(c->rows.tokens), ldv = attend_pad(op->V);
     for (int64_t r = 0; r < width; r += w->panel->rows) {
         int64_t n = width - r < w->panel->rows ? width - r : w->panel->rows;
-        matrix_product(a->run, op->kv_b, head * width + r, n, c->tokens, c->latents, w->panel,
+        matrix_product(a->run, op->kv_b, head * width + r, n, c->rows.tokens, c->latents, w->panel,
                        w->kv + r, width);
     }
-    run_round(a->run, RP_LINEAR, w->kv, c->tokens * width);
-    for (int64_t s = 0; s < c->tokens; s++) {
+    run_round(a->run, RP_LINEAR, w->kv, c->rows.tokens * width);
+    for (int64_t s = 0; s < c->rows.tokens; s++) {
         const double *kv = w->kv + s * width, *k_pe = c->entries + s * (op->L + op->R) + op->L;
         for (int64_t p = 0; p < op->P; p++) w->keys[p * ld + s] = kv[p];
         for (int64_t r = 0; r < op->R; r++) w->keys[(op->P + r) * ld + s] = k_pe[r];
@@ -74,7 +69,7 @@ static void load_expanded(const struct attention *a, const struct context *c, in
 static void load_absorbed(const struct attention *a, int64_t head, struct worker *w)
 {
     const struct mla_core *op = a->op;
-    int64_t width = op->P + op->V, ldl = pad32(op->L), pad = matrix_pad(op->L);
+    int64_t width = op->P + op->V, ldl = attend_pad(op->L), pad = matrix_pad(op->L);
     for (int64_t r = 0; r < width; r += w->panel->rows) {
         int64_t n = width - r < w->panel->rows ? width - r : w->panel->rows;
         matrix_rows(op->kv_b, head * width + r, n, w->panel->scratch, w->panel->w, NULL);
@@ -94,42 +89,19 @@ static void load_query(const struct attention *a, const double *q, struct worker
         memcpy(w->query, q, (size_t)(op->P + op->R) * sizeof *q);
         return;
     }
-    kernel_best()->mix(op->P, pad32(op->L), q, w->up, pad32(op->L), w->query); /* U^T q_nope */
+    kernel_best()->mix(op->P, attend_pad(op->L), q, w->up, attend_pad(op->L),
+                       w->query); /* U^T q_nope */
     if (a->run->profile.rounds[RP_Q_LATENT]) run_round(a->run, RP_Q_LATENT, w->query, op->L);
     memcpy(w->query + op->L, q + op->P, (size_t)op->R * sizeof *q);
 }
 
-/* score -> weights over n tokens; returns what the mixed value must be divided by. */
-static double softmax(const struct run *run, double scale, int64_t n, double *score)
-{
-    double max = -INFINITY, sum = 0;
-    if (run->profile.rounds[RP_SCORE]) run_round(run, RP_SCORE, score, n);
-    for (int64_t s = 0; s < n; s++) score[s] *= scale;
-    if (run->profile.rounds[RP_SCORE_SCALED]) run_round(run, RP_SCORE_SCALED, score, n);
-    for (int64_t s = 0; s < n; s++) {
-        if (!(score[s] <= max)) max = score[s]; /* a NaN score becomes the maximum and shows */
-    }
-    for (int64_t s = 0; s < n; s++) {
-        score[s] = exp(score[s] - max);
-        sum += score[s];
-    }
-    if (!run->profile.rounds[RP_PROB]) return sum;
-    if (!run->profile.prob_before_sum) {
-        for (int64_t s = 0; s < n; s++) score[s] /= sum;
-        sum = 1;
-    }
-    run_round(run, RP_PROB, score, n);
-    return sum;
-}
-
-static void finish_head(const struct attention *a, struct worker *w, double sum, double *y)
+static void finish_head(const struct attention *a, struct worker *w, double *y)
 {
     const struct mla_core *op = a->op;
-    for (int64_t v = 0; v < a->W; v++) w->mixed[v] /= sum;
     if (op->form == MLA_EXPANDED) {
         memcpy(y, w->mixed, (size_t)op->V * sizeof *y);
     } else {
-        int64_t ldl = pad32(op->L);
+        int64_t ldl = attend_pad(op->L);
         if (a->run->profile.rounds[RP_O_LATENT]) run_round(a->run, RP_O_LATENT, w->mixed, op->L);
         for (int64_t v = 0; v < op->V; v++) {
             const double *g = w->up + (op->P + v) * ldl;
@@ -141,56 +113,41 @@ static void finish_head(const struct attention *a, struct worker *w, double sum,
     run_round(a->run, RP_ATTN_CORE, y, op->V);
 }
 
-/* The next step of the sum that kernel.h's mix() leaves in y. */
-static void add_scaled(int64_t n, double weight, const double *x, double *y)
-{
-    for (int64_t i = 0; i < n; i++) y[i] = fma(weight, x[i], y[i]);
-}
-
 static void attend(void *ctx, int64_t item, int worker)
 {
     const struct attention *a = ctx;
     const struct mla_core *op = a->op;
     const struct context *c = &a->contexts[item / op->heads];
     struct worker *w = &a->workers[worker];
-    const struct kernel *k = kernel_best();
-    int64_t head = item % op->heads, qk = op->P + op->R, ld = pad32(c->tokens);
+    int64_t head = item % op->heads, qk = op->P + op->R;
     bool absorbed = op->form == MLA_ABSORBED;
-    const double *keys = absorbed ? c->keys : w->keys, *values = absorbed ? c->values : w->values;
     if (absorbed)
         load_absorbed(a, head, w);
     else
         load_expanded(a, c, head, w);
-    for (int64_t i = c->first; i < c->first + c->count; i++) {
-        const int64_t *extra;
-        int64_t span = rows_span(op->rows, i), extras = rows_extras(op->rows, i, &extra);
+    const struct attend one = {.K = a->K,
+                               .W = a->W,
+                               .ld = attend_pad(c->rows.tokens),
+                               .scale = op->scale,
+                               .keys = absorbed ? c->keys : w->keys,
+                               .values = absorbed ? c->values : w->values,
+                               .score = w->score};
+    for (int64_t i = c->rows.first; i < c->rows.first + c->rows.count; i++) {
         load_query(a, op->q + (i * op->heads + head) * qk, w);
-        k->mix(a->K, pad32(rows_context(op->rows, i)), w->query, keys, ld, w->score);
-        for (int64_t e = 0; e < extras; e++) w->score[span + e] = w->score[extra[e]];
-        double sum = softmax(a->run, op->scale, span + extras, w->score);
-        k->mix(span, pad32(a->W), w->score, values, pad32(a->W), w->mixed);
-        for (int64_t e = 0; e < extras; e++)
-            add_scaled(a->W, w->score[span + e], values + extra[e] * pad32(a->W), w->mixed);
-        finish_head(a, w, sum, op->y + (i * op->heads + head) * op->V);
+        attend_row(a->run, &one, op->rows, i, w->query, w->mixed);
+        finish_head(a, w, op->y + (i * op->heads + head) * op->V);
     }
 }
 
-/* Rows of one sequence stand together and ascend; each run of them is one context. */
 static enum err_code find_contexts(struct attention *a, struct err *err)
 {
-    const struct mla_core *op = a->op;
+    struct arena *arena = a->run->arena;
+    struct row_span *spans = attend_spans(a->op->rows, arena, &a->context_count, err);
     a->contexts =
-        arena_alloc(a->run->arena, op->rows->count, sizeof *a->contexts, "attention contexts", err);
-    if (!a->contexts) return err->code;
-    for (int64_t i = 0; i < op->rows->count; i++) {
-        struct context *c = a->context_count ? &a->contexts[a->context_count - 1] : NULL;
-        if (!c || c->sequence != op->rows->sequence[i]) {
-            c = &a->contexts[a->context_count++];
-            *c = (struct context){.sequence = op->rows->sequence[i], .first = i};
-        }
-        c->count++;
-        if (rows_context(op->rows, i) > c->tokens) c->tokens = rows_context(op->rows, i);
-    }
+        arena_alloc(arena, a->context_count, sizeof *a->contexts, "attention contexts", err);
+    if (!spans || !a->contexts) return err->code;
+    for (int64_t i = 0; i < a->context_count; i++)
+        a->contexts[i] = (struct context){.rows = spans[i]};
     return ERR_OK;
 }
 
@@ -198,14 +155,15 @@ static enum err_code find_contexts(struct attention *a, struct err *err)
 static enum err_code pack_latents(struct attention *a, struct context *c, struct err *err)
 {
     const struct mla_core *op = a->op;
-    double *latent = arena_alloc(a->run->arena, c->tokens * op->L, sizeof *latent, "latents", err);
-    c->latents = arena_alloc(a->run->arena, matrix_packed_bytes(a->run, c->tokens, op->L), 1,
+    double *latent =
+        arena_alloc(a->run->arena, c->rows.tokens * op->L, sizeof *latent, "latents", err);
+    c->latents = arena_alloc(a->run->arena, matrix_packed_bytes(a->run, c->rows.tokens, op->L), 1,
                              "packed latents", err);
     if (!latent || !c->latents) return err->code;
-    for (int64_t s = 0; s < c->tokens; s++)
+    for (int64_t s = 0; s < c->rows.tokens; s++)
         memcpy(latent + s * op->L, c->entries + s * (op->L + op->R),
                (size_t)op->L * sizeof(double));
-    matrix_pack(a->run, c->tokens, op->L, latent, c->latents);
+    matrix_pack(a->run, c->rows.tokens, op->L, latent, c->latents);
     return ERR_OK;
 }
 
@@ -213,14 +171,14 @@ static enum err_code pack_latents(struct attention *a, struct context *c, struct
 static enum err_code share_cache(struct attention *a, struct context *c, struct err *err)
 {
     const struct mla_core *op = a->op;
-    int64_t width = op->L + op->R, ld = pad32(c->tokens), ldl = pad32(op->L);
+    int64_t width = op->L + op->R, ld = attend_pad(c->rows.tokens), ldl = attend_pad(op->L);
     c->keys = arena_alloc(a->run->arena, width * ld, sizeof(double), "keys", err);
-    c->values = arena_alloc(a->run->arena, c->tokens * ldl, sizeof(double), "values", err);
+    c->values = arena_alloc(a->run->arena, c->rows.tokens * ldl, sizeof(double), "values", err);
     if (!c->keys || !c->values) return err->code;
     for (int64_t s = 0; s < ld; s++) {
         const double *e = c->entries + s * width;
-        for (int64_t k = 0; k < width; k++) c->keys[k * ld + s] = s < c->tokens ? e[k] : 0;
-        for (int64_t l = 0; s < c->tokens && l < ldl; l++)
+        for (int64_t k = 0; k < width; k++) c->keys[k * ld + s] = s < c->rows.tokens ? e[k] : 0;
+        for (int64_t l = 0; s < c->rows.tokens && l < ldl; l++)
             c->values[s * ldl + l] = l < op->L ? e[l] : 0;
     }
     return ERR_OK;
@@ -232,11 +190,11 @@ static enum err_code gather_cache(struct attention *a, struct err *err)
     int64_t width = op->L + op->R;
     for (int64_t i = 0; i < a->context_count && err->code == ERR_OK; i++) {
         struct context *c = &a->contexts[i];
-        c->entries =
-            arena_alloc(a->run->arena, c->tokens * width, sizeof(double), "cached entries", err);
+        c->entries = arena_alloc(a->run->arena, c->rows.tokens * width, sizeof(double),
+                                 "cached entries", err);
         if (!c->entries) return err->code;
-        for (int64_t s = 0; s < c->tokens; s++)
-            memcpy(c->entries + s * width, cache_read(op->cache, op->layer, c->sequence, s),
+        for (int64_t s = 0; s < c->rows.tokens; s++)
+            memcpy(c->entries + s * width, cache_read(op->cache, op->layer, c->rows.sequence, s),
                    (size_t)width * sizeof(double));
         if (op->form == MLA_ABSORBED)
             (void)!share_cache(a, c, err);
@@ -253,7 +211,7 @@ static enum err_code make_workers(struct attention *a, int count, struct err *er
     const struct matrix *kv_b = op->kv_b;
     int64_t S = 0, width = op->P + op->V;
     for (int64_t i = 0; i < a->context_count; i++)
-        S = a->contexts[i].tokens > S ? a->contexts[i].tokens : S;
+        S = a->contexts[i].rows.tokens > S ? a->contexts[i].rows.tokens : S;
     bool absorbed = op->form == MLA_ABSORBED;
     struct panel *panels = matrix_panels(a->run, count, &kv_b, 1, err);
     a->workers = arena_alloc(arena, count, sizeof *a->workers, "attention workers", err);
@@ -263,17 +221,18 @@ static enum err_code make_workers(struct attention *a, int count, struct err *er
         *w = (struct worker){.panel = &panels[i]};
         w->kv = arena_alloc(arena, absorbed ? 0 : S * width, sizeof(double),
                             "expanded keys and values", err);
-        w->keys = arena_alloc(arena, absorbed ? 0 : a->K * pad32(S), sizeof(double), "keys", err);
+        w->keys =
+            arena_alloc(arena, absorbed ? 0 : a->K * attend_pad(S), sizeof(double), "keys", err);
         w->values =
-            arena_alloc(arena, absorbed ? 0 : S * pad32(a->W), sizeof(double), "values", err);
-        w->query = arena_alloc(arena, pad32(a->K) + 32, sizeof(double), "query", err);
-        w->up = arena_alloc(arena, absorbed ? width * pad32(op->L) : 0, sizeof(double),
+            arena_alloc(arena, absorbed ? 0 : S * attend_pad(a->W), sizeof(double), "values", err);
+        w->query = arena_alloc(arena, attend_pad(a->K) + 32, sizeof(double), "query", err);
+        w->up = arena_alloc(arena, absorbed ? width * attend_pad(op->L) : 0, sizeof(double),
                             "up-projection", err);
-        w->score = arena_alloc(arena, pad32(S), sizeof(double), "scores", err);
-        w->mixed = arena_alloc(arena, pad32(a->W), sizeof(double), "mixed value", err);
+        w->score = arena_alloc(arena, attend_pad(S), sizeof(double), "scores", err);
+        w->mixed = arena_alloc(arena, attend_pad(a->W), sizeof(double), "mixed value", err);
         /* Columns past the last token take part in whole vectors, and their results are dropped. */
         if (err->code == ERR_OK && !absorbed)
-            memset(w->keys, 0, (size_t)(a->K * pad32(S)) * sizeof(double));
+            memset(w->keys, 0, (size_t)(a->K * attend_pad(S)) * sizeof(double));
     }
     return err->code;
 }

@@ -8,17 +8,16 @@
 
 #include "core/check.h"
 #include "core/embed.h"
+#include "core/fault.h"
 #include "core/logits.h"
 #include "core/mla.h"
 #include "core/mlp.h"
 #include "core/moe.h"
 #include "core/norm.h"
+#include "core/ops.h"
 #include "core/router.h"
 
 #include <string.h>
-
-#define LATENT_EPS                                                                                 \
-    1e-6 /* the model's code leaves q_a and kv_a norms at their class default: model math 8.4 */
 
 /* Buffers of one step, [T, width] each. */
 struct state {
@@ -66,14 +65,33 @@ static enum err_code make_state(struct state *s, struct err *err)
     return err->code;
 }
 
-static enum err_code emit(const struct state *s, enum tap_kind kind, int64_t cols,
-                          const double *data, struct err *err)
+/* Every op is called here: the one place where a fault can edit it. */
+#define CALL(s, name, kind, stem, arg, err)                                                        \
+    ((s)->run->faults ? call_faulted(s, name, kind, arg, err) : stem##_ref(arg, (s)->run, err))
+
+static enum err_code call_faulted(const struct state *s, const char *op, enum tap_kind kind,
+                                  const void *arg, struct err *err)
+{
+    const struct fault_place place = {.op = op,
+                                      .tap = kind,
+                                      .layer = s->layer,
+                                      .model = s->step->model,
+                                      .step = s->step,
+                                      .side = ref_side()};
+    return fault_call(&place, arg, s->run, err);
+}
+
+static enum err_code emit(const struct state *s, enum tap_kind kind, int64_t cols, double *data,
+                          struct err *err)
 {
     char name[TAP_NAME];
     const struct tap_sink *sink = s->step->sink;
+    if (!sink) return ERR_OK;
     tap_format(kind, s->layer, name);
-    if (!sink || !sink->wants(sink->ctx, name)) return ERR_OK;
-    return sink->reals(sink->ctx, name, s->step->rows, cols, data, err);
+    if (sink->wants(sink->ctx, name) &&
+        sink->reals(sink->ctx, name, s->step->rows, cols, data, err) != ERR_OK)
+        return err->code;
+    return sink->replace ? sink->replace(sink->ctx, name, s->step->rows, cols, data, err) : ERR_OK;
 }
 
 static enum err_code emit_ids(const struct state *s, struct err *err)
@@ -91,7 +109,8 @@ static enum err_code block_norm(struct state *s, const struct tensor *w, enum ta
     const double *in = s->run->profile.norm_sees_unrounded ? s->sum : s->x;
     const struct norm op = {
         .T = s->T, .H = s->c->hidden, .eps = s->c->norm_eps, .x = in, .w = w, .y = s->h};
-    return norm_ref(&op, s->run, err) == ERR_OK ? emit(s, tap, s->c->hidden, s->h, err) : err->code;
+    return CALL(s, "norm", tap, norm, &op, err) == ERR_OK ? emit(s, tap, s->c->hidden, s->h, err)
+                                                          : err->code;
 }
 
 /* x += block */
@@ -101,6 +120,15 @@ static void add_residual(struct state *s)
     for (int64_t i = 0; i < n; i++) s->sum[i] = s->x[i] + s->block[i];
     memcpy(s->x, s->sum, (size_t)n * sizeof *s->x);
     run_round(s->run, RP_RESIDUAL, s->x, n);
+}
+
+/* After the stream was replaced: the unrounded sum stays where it rounds to the new value, which
+ * says no more. */
+static void follow_replaced(struct state *s)
+{
+    for (int64_t i = 0; i < s->T * s->c->hidden; i++) {
+        if (run_round_one(s->run, RP_RESIDUAL, s->sum[i]) != s->x[i]) s->sum[i] = s->x[i];
+    }
 }
 
 static void write_cache(struct state *s)
@@ -119,7 +147,7 @@ static enum err_code queries_and_keys(struct state *s, const struct layer *l, st
 {
     const struct config *c = s->c;
     const struct rows *rows = s->step->rows;
-    double eps = s->run->profile.latent_eps_config ? c->norm_eps : LATENT_EPS;
+    double eps = s->run->profile.latent_eps_config ? c->norm_eps : MLA_LATENT_EPS;
     const struct mla_q q = {.T = s->T,
                             .x = s->h,
                             .a = c->q_lora ? &l->q_a : NULL,
@@ -147,14 +175,14 @@ static enum err_code queries_and_keys(struct state *s, const struct layer *l, st
                               .table = &s->step->model->rope,
                               .interleaved = c->rope_interleaved,
                               .x = s->q};
-    if (mla_q_ref(&q, s->run, err) != ERR_OK ||
+    if (CALL(s, "mla.q", TAP_Q, mla_q, &q, err) != ERR_OK ||
         emit(s, TAP_Q, c->heads * config_qk(c), s->q, err) != ERR_OK ||
-        mla_kv_ref(&kv, s->run, err) != ERR_OK ||
+        CALL(s, "mla.kv", TAP_KV_LATENT, mla_kv, &kv, err) != ERR_OK ||
         emit(s, TAP_KV_LATENT, c->kv_lora, s->latent, err) != ERR_OK ||
         emit(s, TAP_K_ROPE, c->rope, s->k_rope, err) != ERR_OK)
         return err->code;
     write_cache(s);
-    return rope_ref(&rope, s->run, err);
+    return CALL(s, "rope", TAP_Q, rope, &rope, err);
 }
 
 static enum err_code attention(struct state *s, const struct layer *l, struct err *err)
@@ -176,9 +204,9 @@ static enum err_code attention(struct state *s, const struct layer *l, struct er
                                   .layer = s->layer,
                                   .y = s->core};
     const struct mla_output output = {.T = s->T, .x = s->core, .o = &l->o, .y = s->block};
-    if (mla_core_ref(&core, s->run, err) != ERR_OK ||
+    if (CALL(s, "mla.core", TAP_ATTN_CORE, mla_core, &core, err) != ERR_OK ||
         emit(s, TAP_ATTN_CORE, c->heads * c->v_head, s->core, err) != ERR_OK ||
-        mla_output_ref(&output, s->run, err) != ERR_OK)
+        CALL(s, "mla.output", TAP_ATTN, mla_output, &output, err) != ERR_OK)
         return err->code;
     return emit(s, TAP_ATTN, c->hidden, s->block, err);
 }
@@ -216,7 +244,7 @@ static enum err_code route(struct state *s, const struct layer *l, struct err *e
                               .logits = s->router_logits,
                               .ids = s->ids,
                               .weights = s->weights};
-    if (router_ref(&op, s->run, err) != ERR_OK ||
+    if (CALL(s, "router", TAP_ROUTER_LOGITS, router, &op, err) != ERR_OK ||
         emit(s, TAP_ROUTER_LOGITS, c->experts, s->router_logits, err) != ERR_OK ||
         emit_ids(s, err) != ERR_OK)
         return err->code;
@@ -226,7 +254,10 @@ static enum err_code route(struct state *s, const struct layer *l, struct err *e
      * now. */
     for (int64_t i = 0; i < s->T * c->top_k; i++)
         s->router_logits[i] = s->weights[i] * c->routed_scale;
-    return emit(s, TAP_EXPERT_WEIGHTS, c->top_k, s->router_logits, err);
+    if (emit(s, TAP_EXPERT_WEIGHTS, c->top_k, s->router_logits, err) != ERR_OK) return err->code;
+    for (int64_t i = 0; step->sink && step->sink->replace && i < s->T * c->top_k; i++)
+        s->weights[i] = s->router_logits[i] / c->routed_scale;
+    return ERR_OK;
 }
 
 static enum err_code experts(struct state *s, const struct layer *l, struct err *err)
@@ -247,11 +278,11 @@ static enum err_code experts(struct state *s, const struct layer *l, struct err 
                             .y = s->block};
     const struct mlp shared = {
         .T = s->T, .x = s->h, .gate = &l->gate, .up = &l->up, .down = &l->down, .y = s->other};
-    if (route(s, l, err) != ERR_OK || moe_ref(&moe, s->run, err) != ERR_OK ||
+    if (route(s, l, err) != ERR_OK || CALL(s, "moe", TAP_ROUTED, moe, &moe, err) != ERR_OK ||
         emit(s, TAP_ROUTED, c->hidden, s->block, err) != ERR_OK)
         return err->code;
     if (c->shared_experts == 0) return ERR_OK;
-    if (mlp_ref(&shared, s->run, err) != ERR_OK ||
+    if (CALL(s, "moe.shared", TAP_SHARED, mlp, &shared, err) != ERR_OK ||
         emit(s, TAP_SHARED, c->hidden, s->other, err) != ERR_OK)
         return err->code;
     for (int64_t i = 0; i < s->T * c->hidden; i++) s->block[i] += s->other[i];
@@ -263,7 +294,8 @@ static enum err_code feed_forward(struct state *s, const struct layer *l, struct
 {
     const struct mlp dense = {
         .T = s->T, .x = s->h, .gate = &l->gate, .up = &l->up, .down = &l->down, .y = s->block};
-    if ((l->moe ? experts(s, l, err) : mlp_ref(&dense, s->run, err)) != ERR_OK) return err->code;
+    if ((l->moe ? experts(s, l, err) : CALL(s, "mlp", TAP_MLP, mlp, &dense, err)) != ERR_OK)
+        return err->code;
     return emit(s, TAP_MLP, s->c->hidden, s->block, err);
 }
 
@@ -278,30 +310,34 @@ static enum err_code run_layer(struct state *s, struct err *err)
         feed_forward(s, l, err) != ERR_OK)
         return err->code;
     add_residual(s);
-    return emit(s, TAP_OUTPUT, s->c->hidden, s->x, err);
+    if (emit(s, TAP_OUTPUT, s->c->hidden, s->x, err) != ERR_OK) return err->code;
+    if (s->step->sink && s->step->sink->replace) follow_replaced(s);
+    return ERR_OK;
 }
 
+/* Somebody looks at this tap of the head, or may change what it gives. */
+static bool head_needed(const struct state *s, const char *tap)
+{
+    const struct tap_sink *sink = s->step->sink;
+    return s->step->logits || s->run->faults ||
+           (sink && (sink->replace || sink->wants(sink->ctx, tap)));
+}
+
+/* A row of the vocabulary's width is dear: what nobody looks at is not computed. */
 static enum err_code run_head(struct state *s, struct err *err)
 {
     const struct step *step = s->step;
+    bool logits = head_needed(s, "logits");
     s->layer = -1;
-    if (block_norm(s, &step->model->norm, TAP_FINAL_NORM, err) != ERR_OK) return err->code;
+    if (!logits && !head_needed(s, "final_norm")) return ERR_OK;
+    if (block_norm(s, &step->model->norm, TAP_FINAL_NORM, err) != ERR_OK || !logits)
+        return err->code;
     double *y = step->logits
                     ? step->logits
                     : arena_alloc(s->run->arena, s->T * s->c->vocab, sizeof(double), "logits", err);
     const struct logits op = {.T = s->T, .x = s->h, .head = &step->model->head, .y = y};
-    if (!y || logits_ref(&op, s->run, err) != ERR_OK) return err->code;
+    if (!y || CALL(s, "logits", TAP_LOGITS, logits, &op, err) != ERR_OK) return err->code;
     return emit(s, TAP_LOGITS, s->c->vocab, y, err);
-}
-
-/* The rows extend their sequences' cached lengths. */
-static void extend_cache(const struct step *step)
-{
-    for (int64_t i = 0; i < step->rows->count; i++) {
-        int64_t *length = &step->cache->length[step->rows->sequence[i]];
-        CHECK(rows_slot(step->rows, i) <= *length);
-        if (rows_slot(step->rows, i) == *length) (*length)++;
-    }
 }
 
 /* The residual stream as it enters the first layer: embeddings, or what a killed run left. */
@@ -321,9 +357,10 @@ static enum err_code begin(struct state *s, struct err *err)
                                 .id = step->rows->token,
                                 .table = &step->model->embed,
                                 .y = s->x};
-    if (embed_ref(&embed, s->run, err) != ERR_OK) return err->code;
+    if (CALL(s, "embed", TAP_EMBED, embed, &embed, err) != ERR_OK) return err->code;
+    if (emit(s, TAP_EMBED, s->c->hidden, s->x, err) != ERR_OK) return err->code;
     memcpy(s->sum, s->x, bytes);
-    return emit(s, TAP_EMBED, s->c->hidden, s->x, err);
+    return ERR_OK;
 }
 
 enum err_code model_step_ref(const struct step *step, struct run *run, struct err *err)
@@ -332,7 +369,7 @@ enum err_code model_step_ref(const struct step *step, struct run *run, struct er
     struct state s = {
         .step = step, .run = run, .c = step->model->config, .T = step->rows->count, .layer = -1};
     if (make_state(&s, err) != ERR_OK) goto done;
-    extend_cache(step);
+    rows_extend(step->rows, step->cache);
     if (begin(&s, err) != ERR_OK) goto done;
     for (s.layer = step->layer_first; s.layer < step->layer_end; s.layer++) {
         if (run->progress) run->progress(run->progress_ctx, "layer", s.layer, step->layer_end);

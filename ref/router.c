@@ -14,21 +14,12 @@ struct scratch {
 static void route_row(const struct router *op, const struct run *run, int64_t t, struct scratch *s)
 {
     int32_t *ids = op->ids + t * op->top_k;
-    double *w = op->weights + t * op->top_k, sum = 0;
     router_keys(op, op->logits + t * op->E, s->scores, s->keys);
     if (op->forced && op->forced[t * op->top_k] >= 0)
         memcpy(ids, op->forced + t * op->top_k, (size_t)op->top_k * sizeof *ids);
     else
         router_choose(op, s->keys, s->kept, s->group_score, ids);
-    for (int64_t j = 0; j < op->top_k; j++) {
-        w[j] = s->scores[ids[j]];
-        sum += w[j];
-    }
-    for (int64_t j = 0; j < op->top_k; j++) {
-        if (op->norm_topk && op->top_k > 1) w[j] /= sum + 1e-20;
-        w[j] *= op->routed_scale;
-        if (run->precision == PRECISION_F32) w[j] = (double)(float)w[j];
-    }
+    router_weigh(op, run, s->scores, ids, op->weights + t * op->top_k);
 }
 
 enum err_code router_ref(const struct router *op, struct run *run, struct err *err)

@@ -1,4 +1,5 @@
 /* table.c: the reference's side of the op registry; see core/ops.h. */
+#include "core/eagle.h"
 #include "core/embed.h"
 #include "core/int4.h"
 #include "core/linear.h"
@@ -34,6 +35,9 @@ THUNK(int4)
 THUNK(moe)
 THUNK(mlp)
 THUNK(logits)
+THUNK(eagle_fc)
+THUNK(eagle_layer)
+THUNK(eagle_verify)
 
 static const struct op_entry entries[] = {
     {"embed", run_embed},
@@ -50,6 +54,9 @@ static const struct op_entry entries[] = {
     {"moe.shared", run_mlp},
     {"mlp", run_mlp},
     {"logits", run_logits},
+    {"eagle.fc", run_eagle_fc},
+    {"eagle.layer", run_eagle_layer},
+    {"eagle.verify", run_eagle_verify},
     {NULL, NULL},
 };
 

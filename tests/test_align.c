@@ -73,6 +73,59 @@ static void rows__match__by_place_where_both_know_it(void **state)
     check(state, 2, few, 3, other, want, "place");
 }
 
+/* A dump of one draft tap, and of `plain` rows of a plain one. */
+static void open_drafts(void **state, const char *name, int64_t plain, int64_t drafts,
+                        const char *const *meta, struct dump *out)
+{
+    struct err err = ERR_INIT;
+    struct st_meta m[4];
+    int64_t n = 0;
+    for (; meta && meta[2 * n]; n++) m[n] = (struct st_meta){meta[2 * n], meta[2 * n + 1]};
+    const struct st_part parts[] = {
+        {.name = "draft.0.hidden", .dtype = DT_F32, .dims = 2, .shape = {drafts, 2}},
+        {.name = "embed", .dtype = DT_F32, .dims = 2, .shape = {plain, 2}}};
+    const char *path = folder_path(state, name);
+    write_safetensors(path, parts, plain ? 2 : 1, m, n);
+    (void)!dump_open(out, path, &err);
+    assert_ok(&err);
+}
+
+static void draft_rows__match__apart_from_the_others(void **state)
+{
+    static const char *const own[] = {"assay.tokens", "[1, 2, 3, 4, 5]", NULL};
+    static const char *const last[] = {"rows", "last 2", NULL};
+    static const char *const cut[] = {"assay.tokens", "[1, 2, 3, 4, 5]", "assay.rows", "[1, 2]",
+                                      NULL};
+    static const struct {
+        int64_t rows, drafts, matched, want[4];
+        const char *const *meta;
+    } truths[] = {{0, 4, 4, {0, 1, 2, 3}, NULL},
+                  {0, 2, 2, {-1, -1, 0, 1}, last},
+                  {0, 2, 2, {-1, 0, 1, -1}, cut},
+                  {5, 4, 4, {0, 1, 2, 3}, own}};
+    for (size_t i = 0; i < sizeof truths / sizeof truths[0]; i++) {
+        struct dump s, t;
+        struct alignment a;
+        struct err err = ERR_INIT;
+        open_drafts(state, "s.safetensors", 5, 4, own, &s);
+        open_drafts(state, "t.safetensors", truths[i].rows, truths[i].drafts, truths[i].meta, &t);
+        (void)!align_dumps(&s, &t, &a, &err);
+        assert_ok(&err);
+        assert_int_equal(a.draft_matched, truths[i].matched);
+        assert_i64_equal(a.draft_row, truths[i].want, 1, 4);
+        if (truths[i].rows) assert_int_equal(a.matched, truths[i].rows);
+        for (int64_t k = 0; k < a.count; k++) {
+            bool draft = tap_is_draft(a.pairs[k].subject->kind);
+            assert_ptr_equal(align_map(&a, &a.pairs[k]), draft ? a.draft_row : a.row);
+            assert_int_equal(align_count(&a, &a.pairs[k]), draft ? 4 : 5);
+            assert_false(a.pairs[k].moe);
+        }
+        align_free(&a);
+        dump_close(&s);
+        dump_close(&t);
+    }
+}
+
 static void dumps__are_refused__when_tokens_differ_or_no_row_matches(void **state)
 {
     static const char *const a[] = {"tokens", "[1, 2, 3]", NULL}, *const b[] = {"tokens",
@@ -109,6 +162,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(rows__match__the_last_ones_where_the_dump_says_so,
                                         folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(rows__match__by_place_where_both_know_it, folder_setup,
+                                        folder_teardown),
+        cmocka_unit_test_setup_teardown(draft_rows__match__apart_from_the_others, folder_setup,
                                         folder_teardown),
         cmocka_unit_test_setup_teardown(dumps__are_refused__when_tokens_differ_or_no_row_matches,
                                         folder_setup, folder_teardown),

@@ -85,27 +85,33 @@ static void linear__is_too_narrow_for_bf16(void **state)
 static void bound__shrinks_with_the_precision(void **state)
 {
     (void)state;
-    static const char *const lines[] = {"norm T=2,H=64",
-                                        "linear T=2,in=64,out=3",
-                                        "rope T=2,R=8,position=77",
-                                        "mla.q T=2",
-                                        "mla.kv T=2",
-                                        "mla.core rows=2",
-                                        "mla.core rows=2,form=absorbed",
-                                        "mlp T=2",
-                                        "moe T=2",
-                                        "logits T=2",
-                                        "mla.output T=2"};
-    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+    static const struct {
+        const char *line;
+        double most; /* a whole layer chains eight sums: its worst case is far from what happens */
+    } cases[] = {{"norm T=2,H=64", 1e-4},
+                 {"linear T=2,in=64,out=3", 1e-4},
+                 {"rope T=2,R=8,position=77", 1e-4},
+                 {"mla.q T=2", 1e-4},
+                 {"mla.kv T=2", 1e-4},
+                 {"mla.core rows=2", 1e-4},
+                 {"mla.core rows=2,form=absorbed", 1e-4},
+                 {"mlp T=2", 1e-4},
+                 {"eagle.fc T=2", 1e-4},
+                 {"eagle.layer rows=2", 0.02},
+                 {"eagle.layer rows=2,kind=mla,view=tree", 0.5},
+                 {"moe T=2", 1e-4},
+                 {"logits T=2", 1e-4},
+                 {"mla.output T=2", 1e-4}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct arena a = ARENA_INIT, b = ARENA_INIT;
         struct case_data da, db;
         struct bound all[CASE_OUTPUTS], all_b[CASE_OUTPUTS];
-        const double *single = bound_of(lines[i], "ref", PRECISION_F32, 0, &a, &da, all);
-        const double *whole = bound_of(lines[i], "ref", PRECISION_F64, 0, &b, &db, all_b);
+        const double *single = bound_of(cases[i].line, "ref", PRECISION_F32, 0, &a, &da, all);
+        const double *whole = bound_of(cases[i].line, "ref", PRECISION_F64, 0, &b, &db, all_b);
         for (int64_t k = 0; k < da.output[0].rows * da.output[0].cols; k++) {
-            if (!(single[k] > 0 && single[k] < 1e-4))
-                fprintf(stderr, "%s: %g\n", lines[i], single[k]);
-            assert_true(single[k] > 0 && single[k] < 1e-4);
+            if (!(single[k] > 0 && single[k] < cases[i].most))
+                fprintf(stderr, "%s: %g\n", cases[i].line, single[k]);
+            assert_true(single[k] > 0 && single[k] < cases[i].most);
             assert_true(whole[k] > 0 && whole[k] < single[k] * 1e-5);
         }
         assert_non_null(strstr(all[0].from, "2^-24"));
@@ -192,7 +198,8 @@ static void bound__says__when_memory_is_short(void **state)
         for (int k = 0; strcmp(op->name, "router") == 0 && k < 4; k++)
             ((int32_t *)d.output[1].data)[k] = k % 2;
         struct bound_model m = bound_model_of("ref", &run);
-        bool exact = strcmp(op->name, "int4") == 0 || strcmp(op->name, "embed") == 0;
+        bool exact = strcmp(op->name, "int4") == 0 || strcmp(op->name, "embed") == 0 ||
+                     strcmp(op->name, "eagle.verify") == 0;
         assert_int_equal(bound_make(&c, &d, &d, &m, &small, all, &err),
                          exact ? ERR_OK : ERR_MEMORY);
         arena_release(&a, NULL);

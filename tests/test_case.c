@@ -38,7 +38,7 @@ static void line__round_trips__when_default(void **state)
         parse(&again, op->name);
         assert_string_equal(line, case_print(&again, second));
     }
-    assert_int_equal(count, 14);
+    assert_int_equal(count, 17);
 }
 
 static void line__round_trips__when_drawn(void **state)

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const stems[] = {"embed", "norm",   "rope", "linear", "int4",
-                                    "mla",   "router", "mlp",  "moe",    "logits"};
+static const char *const stems[] = {"embed",  "norm", "rope", "linear", "int4", "mla",
+                                    "router", "mlp",  "moe",  "logits", "eagle"};
 enum { STEMS = sizeof stems / sizeof stems[0] };
 
 static struct contract *read_contract(const char *stem, struct arena *a)
@@ -173,7 +173,7 @@ static void named(const struct contract *c)
     static const struct {
         enum dtype dtype;
         const char *word;
-    } types[] = {{DT_F64, " f64"}, {DT_I32, " i32"}, {DT_I8, " i8"}};
+    } types[] = {{DT_F64, " f64"}, {DT_I32, " i32"}, {DT_I64, " i64"}, {DT_I8, " i8"}};
     for (int i = 0; i < c->accepts; i++) {
         struct op_case line;
         struct case_data data;

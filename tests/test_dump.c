@@ -126,6 +126,119 @@ static void write__keeps_only_the_asked_rows(void **state)
     free(taps);
 }
 
+/* Two draft taps beside a plain one of a batch of two sequences of 3 and 2 tokens; rows [first,
+ * end) of the batch are kept. Draft rows are batch rows 0, 1 and 3. */
+static void write_drafts(const char *path, int64_t first, int64_t end, const char *lengths)
+{
+    struct err err = ERR_INIT;
+    struct dump_out d;
+    struct tap *taps;
+    int64_t n;
+    char rows_text[64] = "[", *at = rows_text + 1;
+    for (int64_t r = first; r < end; r++)
+        at += snprintf(at, 8, "%s%lld", r > first ? "," : "", (long long)r);
+    snprintf(at, 8, "]");
+    const struct st_meta meta[] = {
+        {"assay.tokens", "[4,5,6,7,8]"}, {"assay.rows", rows_text}, {"assay.lengths", lengths}};
+    (void)!tap_list_draft(1, 2, 3, &taps, &n, &err);
+    assert_ok(&err);
+    struct tap all[] = {
+        {.kind = TAP_EMBED, .layer = -1, .name = "embed", .cols = 2}, taps[0], taps[n - 1]};
+    (void)!dump_create(&d, path, all, 3, ROWS, first, end, DT_F64, meta, lengths ? 3 : 2, &err);
+    assert_ok(&err);
+    static const int64_t every[ROWS] = {0, 1, 2, 3, 4}, drafts[] = {3, 1, 0};
+    static const double embed[] = {0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5};
+    static const double fused[] = {3.1, 3.2, 1.1, 1.2, 0.1, 0.2};
+    static const int32_t tokens[] = {33, 11, 10};
+    const struct rows plain = {.count = ROWS, .dump_row = every},
+                      draft = {.count = 3, .dump_row = drafts};
+    (void)!d.sink.reals(d.sink.ctx, "embed", &plain, 2, embed, &err);
+    (void)!d.sink.reals(d.sink.ctx, "draft.0.fused", &draft, 2, fused, &err);
+    (void)!d.sink.ints(d.sink.ctx, "draft.0.tokens", &draft, 1, tokens, &err);
+    assert_ok(&err);
+    (void)!dump_commit(&d, &err);
+    dump_abandon(&d);
+    free(taps);
+    assert_ok(&err);
+}
+
+static void draft_taps__have_the_rows_that_a_token_follows(void **state)
+{
+    static const struct {
+        int64_t first, end, rows, place[3];
+        int32_t token[3];
+    } cases[] = {{0, 5, 3, {0, 1, 2}, {10, 11, 33}},
+                 {1, 4, 2, {1, 2}, {11, 33}},
+                 {2, 3, 0, {0}, {0}},
+                 {3, 5, 1, {2}, {33}}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct err err = ERR_INIT;
+        struct dump d;
+        const char *path = folder_path(state, "draft.safetensors");
+        write_drafts(path, cases[i].first, cases[i].end, "[3,2]");
+        (void)!dump_open(&d, path, &err);
+        assert_ok(&err);
+        assert_int_equal(d.rows, cases[i].end - cases[i].first);
+        assert_int_equal(d.draft_rows, cases[i].rows);
+        const struct dump_tap *t = dump_find(&d, "draft.0.tokens");
+        assert_int_equal(t->rows, cases[i].rows);
+        if (cases[i].rows > 0) {
+            assert_int_equal(d.draft_total, 3);
+            assert_i64_equal(d.draft_row, cases[i].place, 1, cases[i].rows);
+        }
+        for (int64_t r = 0; r < cases[i].rows; r++)
+            assert_int_equal(dtype_int_at(DT_I32, t->tensor->data, r), cases[i].token[r]);
+        assert_string_equal(d.taps[2].name, "draft.0.tokens");
+        dump_close(&d);
+    }
+}
+
+static void draft_rows__are_refused__when_they_are_not_those_of_the_sequences(void **state)
+{
+    struct err err = ERR_INIT;
+    struct dump d;
+    static const char *const metas[] = {"[5]", "[2,3]", "[1,1,3]"};
+    static const bool good[] = {false, true, false}; /* 4, 3 and 2 rows have a token behind them */
+    static const float zeros[6];
+    for (size_t i = 0; i < sizeof metas / sizeof metas[0]; i++) {
+        const char *path = folder_path(state, "odd.safetensors");
+        const struct st_meta meta[] = {{"assay.tokens", "[4,5,6,7,8]"},
+                                       {"assay.lengths", metas[i]}};
+        const struct st_part part = {
+            .name = "draft.0.hidden", .dtype = DT_F32, .dims = 2, .shape = {3, 2}, .data = zeros};
+        write_safetensors(path, &part, 1, meta, 2);
+        assert_int_equal(dump_open(&d, path, &err), good[i] ? ERR_OK : ERR_INPUT);
+        if (!good[i]) assert_err(&err, ERR_INPUT, "dump metadata", "draft taps", "3 rows", NULL);
+        if (good[i]) assert_int_equal(d.rows, 0);
+        dump_close(&d);
+        err = (struct err)ERR_INIT;
+    }
+}
+
+static void draft_rows__of_a_foreign_dump__are_its_last_ones_where_it_says_so(void **state)
+{
+    struct err err = ERR_INIT;
+    struct dump d;
+    static const float zeros[4];
+    static const int64_t want[] = {2, 3};
+    const char *path = folder_path(state, "last.safetensors");
+    const struct st_part part = {
+        .name = "draft.0.hidden", .dtype = DT_F32, .dims = 2, .shape = {2, 2}, .data = zeros};
+    const struct st_meta meta[] = {{"tokens", "[4,5,6,7,8]"}, {"rows", "last 2"}};
+    write_safetensors(path, &part, 1, meta, 2);
+    (void)!dump_open(&d, path, &err);
+    assert_ok(&err);
+    assert_int_equal(d.draft_total, 4);
+    assert_i64_equal(d.draft_row, want, 1, 2);
+    dump_close(&d);
+    write_safetensors(path, &part, 1, meta + 1, 1); /* known only beside a dump that has tokens */
+    (void)!dump_open(&d, path, &err);
+    assert_ok(&err);
+    assert_int_equal(d.draft_rows, 2);
+    assert_null(d.draft_row);
+    dump_close(&d);
+}
+
 static void sink__wants_only_planned_taps(void **state)
 {
     int64_t count;
@@ -399,6 +512,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         in_folder(write__is_read_back__in_any_order_and_chunks),
         in_folder(write__keeps_only_the_asked_rows),
+        in_folder(draft_taps__have_the_rows_that_a_token_follows),
+        in_folder(draft_rows__are_refused__when_they_are_not_those_of_the_sequences),
+        in_folder(draft_rows__of_a_foreign_dump__are_its_last_ones_where_it_says_so),
         in_folder(sink__wants_only_planned_taps),
         in_folder(commit__is_what_makes_the_file),
         in_folder(commit__is_an_error__when_a_planned_tap_lacks_rows),

@@ -33,9 +33,10 @@ static void list__names_each_op_once_with_places_that_exist(void **state)
 static void list__holds_the_ops_of_the_command_line(void **state)
 {
     (void)state;
-    static const char *const names[] = {"embed",  "norm",       "rope",       "linear", "mla.q",
-                                        "mla.kv", "mla.core",   "mla.output", "router", "int4",
-                                        "moe",    "moe.shared", "mlp",        "logits"};
+    static const char *const names[] = {
+        "embed",    "norm",       "rope",     "linear",      "mla.q",       "mla.kv",
+        "mla.core", "mla.output", "router",   "int4",        "moe",         "moe.shared",
+        "mlp",      "logits",     "eagle.fc", "eagle.layer", "eagle.verify"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) assert_non_null(op_find(names[i]));
     assert_null(op_find("mla"));
     assert_null(op_find(""));

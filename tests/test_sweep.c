@@ -101,7 +101,11 @@ static void profiles_that_round__hold_between_f32_and_f64(void **state)
                                         "mla.core rows=1:3,context=0:9,form=absorbed,profile=",
                                         "mla.output T=3,profile=",
                                         "mlp T=3,gain=3,profile=",
-                                        "moe T=5,I=32,gain=3,format=int4,profile="};
+                                        "moe T=5,I=32,gain=3,format=int4,profile=",
+                                        "eagle.fc T=3,norm=each,profile=",
+                                        "eagle.layer rows=1:3,context=0:9,profile=",
+                                        "eagle.layer layer=1,rows=4,qk_norm=1,profile=",
+                                        "eagle.layer kind=mla,rows=4,view=tree,profile="};
     for (int p = 0; profile_name(p); p++) {
         for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
             char line[CASE_LINE];
@@ -178,6 +182,19 @@ static void draws__reach_what_hurts(void **state)
         {"int4", "order=2"},
         {"norm", "inplace=1"},
         {"norm", "w=none"},
+        {"eagle.fc", "norm=before"},
+        {"eagle.fc", "norm=each"},
+        {"eagle.layer", "kind=mla"},
+        {"eagle.layer", "kind=llama"},
+        {"eagle.layer", "layer=1"},
+        {"eagle.layer", "view=tree"},
+        {"eagle.layer", "qk_norm=1"},
+        {"eagle.layer", "residual=normed"},
+        {"eagle.layer", "q_lora=0"},
+        {"eagle.layer", "yarn=1"},
+        {"eagle.verify", "mode=drawn"},
+        {"eagle.verify", "mode=chosen"},
+        {"eagle.verify", "shape=tree"},
     };
     for (size_t i = 0; i < sizeof must / sizeof must[0]; i++) {
         int n = holding(must[i].op, must[i].text);

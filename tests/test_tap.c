@@ -150,7 +150,12 @@ static void parse__refuses_names_that_are_no_taps(void **state)
                                       "layers.1q",
                                       "layers.99999999999999999999.q",
                                       "Embed",
-                                      "draft.0.logits",
+                                      "draft.logits",
+                                      "draft.1.fused",
+                                      "draft.01.logits",
+                                      "draft.0.output",
+                                      "layers.0.hidden",
+                                      "draft.1.logit",
                                       "final_norm ",
                                       "layers.1.expert_weight"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -195,7 +200,11 @@ static void op__names_the_op_that_makes_each_tap(void **state)
                 {"layers.1.mlp", "mlp", "moe"},
                 {"layers.1.output", "mlp", "moe"},
                 {"final_norm", "norm", "norm"},
-                {"logits", "logits", "logits"}};
+                {"logits", "logits", "logits"},
+                {"draft.0.fused", "eagle.fc", "eagle.fc"},
+                {"draft.1.hidden", "eagle.layer", "eagle.layer"},
+                {"draft.1.logits", "eagle.layer", "eagle.layer"},
+                {"draft.1.tokens", "eagle.layer", "eagle.layer"}};
     assert_int_equal(sizeof rows / sizeof *rows, TAP_KINDS);
     for (size_t i = 0; i < TAP_KINDS; i++) {
         enum tap_kind kind;
@@ -205,6 +214,40 @@ static void op__names_the_op_that_makes_each_tap(void **state)
         assert_string_equal(tap_op(kind, false), rows[i].dense);
         assert_string_equal(tap_op(kind, true), rows[i].moe);
     }
+}
+
+static void list_draft__has_the_taps_of_every_step_in_order(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t step, cols;
+        bool ints;
+    } want[] = {{"draft.0.fused", 0, 8, false},  {"draft.0.hidden", 0, 8, false},
+                {"draft.0.logits", 0, 5, false}, {"draft.0.tokens", 0, 1, true},
+                {"draft.1.hidden", 1, 8, false}, {"draft.1.logits", 1, 5, false},
+                {"draft.1.tokens", 1, 1, true}};
+    struct err err = ERR_INIT;
+    struct tap *taps;
+    int64_t n, before = tap_rank(TAP_LOGITS, -1);
+    assert_int_equal(tap_list_draft(2, 8, 5, &taps, &n, &err), ERR_OK);
+    assert_int_equal(n, sizeof want / sizeof *want);
+    for (int64_t i = 0; i < n; i++) {
+        enum tap_kind kind;
+        int64_t step;
+        assert_string_equal(taps[i].name, want[i].name);
+        assert_int_equal(taps[i].layer, want[i].step);
+        assert_int_equal(taps[i].cols, want[i].cols);
+        assert_int_equal(taps[i].ints, want[i].ints);
+        assert_true(tap_parse(taps[i].name, &kind, &step));
+        assert_int_equal(kind, taps[i].kind);
+        assert_int_equal(step, want[i].step);
+        assert_true(tap_is_draft(kind));
+        assert_true(tap_rank(kind, step) > before && tap_rank(kind, step) < TAP_RANK_END);
+        before = tap_rank(kind, step);
+    }
+    assert_false(tap_is_draft(TAP_LOGITS));
+    free(taps);
 }
 
 int main(void)
@@ -217,6 +260,7 @@ int main(void)
         cmocka_unit_test(parse__refuses_names_that_are_no_taps),
         cmocka_unit_test(parse__takes_layer_zero_and_large_layers),
         cmocka_unit_test(op__names_the_op_that_makes_each_tap),
+        cmocka_unit_test(list_draft__has_the_taps_of_every_step_in_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #ifndef ASSAY_TESTS_NAIVE_H
 #define ASSAY_TESTS_NAIVE_H
 
+#include "core/eagle.h"
 #include "core/embed.h"
 #include "core/int4.h"
 #include "core/linear.h"
@@ -33,6 +34,12 @@ enum err_code router_naive(const struct router *op, struct run *run, struct err 
 enum err_code mlp_naive(const struct mlp *op, struct run *run, struct err *err) ERR_USED;
 enum err_code moe_naive(const struct moe *op, struct run *run, struct err *err) ERR_USED;
 enum err_code logits_naive(const struct logits *op, struct run *run, struct err *err) ERR_USED;
+
+enum err_code eagle_fc_naive(const struct eagle_fc *op, struct run *run, struct err *err) ERR_USED;
+enum err_code eagle_layer_naive(const struct eagle_layer *op, struct run *run,
+                                struct err *err) ERR_USED;
+enum err_code eagle_verify_naive(const struct eagle_verify *op, struct run *run,
+                                 struct err *err) ERR_USED;
 
 /* Refuses a profile that rounds anywhere. */
 enum err_code naive_begin(const struct run *run, const char *op, struct err *err) ERR_USED;

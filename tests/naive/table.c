@@ -67,12 +67,40 @@ static enum err_code run_logits(const void *op, struct run *run, struct err *err
     return logits_naive(op, run, err);
 }
 
+static enum err_code run_eagle_fc(const void *op, struct run *run, struct err *err)
+{
+    return eagle_fc_naive(op, run, err);
+}
+
+static enum err_code run_eagle_layer(const void *op, struct run *run, struct err *err)
+{
+    return eagle_layer_naive(op, run, err);
+}
+
+static enum err_code run_eagle_verify(const void *op, struct run *run, struct err *err)
+{
+    return eagle_verify_naive(op, run, err);
+}
+
 static const struct op_entry entries[] = {
-    {"embed", run_embed},   {"norm", run_norm},         {"rope", run_rope},
-    {"linear", run_linear}, {"int4", run_int4},         {"mla.q", run_mla_q},
-    {"mla.kv", run_mla_kv}, {"mla.core", run_mla_core}, {"mla.output", run_mla_output},
-    {"router", run_router}, {"moe", run_moe},           {"moe.shared", run_mlp},
-    {"mlp", run_mlp},       {"logits", run_logits},     {0},
+    {"embed", run_embed},
+    {"norm", run_norm},
+    {"rope", run_rope},
+    {"linear", run_linear},
+    {"int4", run_int4},
+    {"mla.q", run_mla_q},
+    {"mla.kv", run_mla_kv},
+    {"mla.core", run_mla_core},
+    {"mla.output", run_mla_output},
+    {"router", run_router},
+    {"moe", run_moe},
+    {"moe.shared", run_mlp},
+    {"mlp", run_mlp},
+    {"logits", run_logits},
+    {"eagle.fc", run_eagle_fc},
+    {"eagle.layer", run_eagle_layer},
+    {"eagle.verify", run_eagle_verify},
+    {0},
 };
 
 const struct op_side *naive_side(void)

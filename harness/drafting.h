@@ -1,0 +1,36 @@
+/* drafting.h: a draft head beside its target on a batch of known tokens: every row, K steps, with
+ * the keys that a trainer's recursion and an inference chain share. Row p: aux states of p with
+ * token p + 1; step s >= 1 feeds the row's own argmax (as target id) and its own state, at position
+ * p + s, and sees the true rows j <= p and its own chain. Test: tests/test_drafting.c */
+#ifndef ASSAY_HARNESS_DRAFTING_H
+#define ASSAY_HARNESS_DRAFTING_H
+
+#include "core/eagle.h"
+#include "harness/session.h"
+
+/* What a step gives, for rows of one sequence: [rows, ...]. */
+struct drafting_out {
+    int64_t sequence, rows, step;
+    const double *fused; /* step 0 only, else NULL */
+    const double *hidden, *logits;
+    const int32_t *token; /* argmax as target id; -1: NaN among the logits */
+    const double *margin; /* of the draft logits */
+};
+
+struct drafting {
+    const struct head *head;
+    struct run run; /* arena, precision, profile, threads of the target's run */
+    int64_t steps;
+    /* Tokens fed at step s >= 1, as target ids; NULL: the row's own argmax. For metrics on the true
+     * text: token p + 1 + s. */
+    const int64_t *teacher; /* the sequence's tokens, or NULL */
+    enum err_code (*give)(void *ctx, const struct drafting_out *out, struct err *err);
+    void *ctx;
+};
+
+/* Rows 0 .. rows-1 of one sequence: aux [rows, aux_count * target_hidden], token [rows + 1]: row p
+ * is paired with token[p + 1]. With a teacher, step s has rows - s rows. */
+enum err_code drafting_run(const struct drafting *d, int64_t sequence, int64_t rows,
+                           const double *aux, const int64_t *token, struct err *err) ERR_USED;
+
+#endif

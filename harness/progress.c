@@ -19,33 +19,54 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-void progress_show(void *ctx, const char *stage, int64_t done, int64_t total)
+/* True where a line is due at time t. */
+static bool is_due(const char *stage, double t, double elapsed, bool terminal)
 {
-    enum { WIDTH = 24 };
-    (void)ctx;
-    double t = now();
-    bool terminal = isatty(STDERR_FILENO) != 0;
-    if (state.stage != stage && (!state.stage || strcmp(state.stage, stage) != 0)) {
+    if (!state.stage || strcmp(state.stage, stage) != 0) {
         state.stage = stage;
         state.began = t;
         state.shown = t;
     }
-    double elapsed = t - state.began, since = t - state.shown;
-    if (elapsed < 2 || since < (terminal ? 0.2 : 10) || total <= 0) return;
+    if (elapsed < 2 || t - state.shown < (terminal ? 0.2 : 10)) return false;
     state.shown = t;
-    double rate = (double)done / elapsed, left = rate > 0 ? (double)(total - done) / rate : 0;
+    return true;
+}
+
+static void print_line(const struct progress *p, bool terminal)
+{
+    enum { WIDTH = 24 };
+    double left = p->share > 0 ? p->elapsed * (1 - p->share) / p->share : 0;
     if (!terminal) {
-        fprintf(stderr, "assay: %s %lld of %lld, %.3g a second, %.0f s left\n", stage,
-                (long long)done, (long long)total, rate, left);
+        fprintf(stderr, "assay: %s %lld of %lld, %s, %.0f s left\n", p->stage, (long long)p->done,
+                (long long)p->total, p->rate, left);
         return;
     }
     char bar[WIDTH + 1];
-    int full = (int)(WIDTH * done / total);
+    int full = (int)(WIDTH * p->share);
     for (int i = 0; i < WIDTH; i++) bar[i] = i < full ? '#' : '.';
     bar[WIDTH] = '\0';
-    fprintf(stderr, "\r%s [%s] %lld/%lld, %.3g a second, %.0f s left \x1b[K", stage, bar,
-            (long long)done, (long long)total, rate, left);
+    fprintf(stderr, "\r%s [%s] %lld/%lld, %s, %.0f s left \x1b[K", p->stage, bar,
+            (long long)p->done, (long long)p->total, p->rate, left);
     state.bar = true;
+}
+
+void progress_report(const struct progress *p)
+{
+    bool terminal = isatty(STDERR_FILENO) != 0;
+    if (p->total > 0 && is_due(p->stage, now(), p->elapsed, terminal)) print_line(p, terminal);
+}
+
+void progress_show(void *ctx, const char *stage, int64_t done, int64_t total)
+{
+    (void)ctx;
+    char rate[32];
+    double t = now();
+    bool terminal = isatty(STDERR_FILENO) != 0, same = state.stage && !strcmp(state.stage, stage);
+    double elapsed = same ? t - state.began : 0;
+    if (!is_due(stage, t, elapsed, terminal) || total <= 0) return;
+    snprintf(rate, sizeof rate, "%.3g a second", (double)done / elapsed);
+    const struct progress p = {stage, done, total, (double)done / (double)total, elapsed, rate};
+    print_line(&p, terminal);
 }
 
 void progress_end(void)

@@ -41,7 +41,7 @@ struct verb {
 };
 
 extern const struct verb verb_forward, verb_diff, verb_op, verb_generate, verb_synth, verb_doctor,
-    verb_cover, verb_run, verb_inspect;
+    verb_cover, verb_run, verb_inspect, verb_extract, verb_fault;
 
 /* Value of an option, or NULL (a flag: "" when given). */
 const char *args_value(const struct args *a, const char *name);
@@ -72,6 +72,15 @@ int assay_main(int argc, char **argv);
  * plain line every ten seconds otherwise. Fits run.progress; ctx unused. progress_end() wipes the
  * bar. */
 void progress_show(void *ctx, const char *stage, int64_t done, int64_t total);
+/* The same for runs that know more than how many are done. */
+struct progress {
+    const char *stage;
+    int64_t done, total;
+    double share;   /* of all the work, 0 to 1 */
+    double elapsed; /* seconds that it took */
+    const char *rate;
+};
+void progress_report(const struct progress *p);
 void progress_end(void);
 
 #endif

@@ -86,12 +86,15 @@ say "clean dump of an outside engine, profile hf: pass: $(field "$work/clean.jso
     "$(unchecked "$work/clean.json") that it does not hold"
 
 run "$work/nibble.json" 1 \
-    diff fixtures/bugs/nibble.safetensors --model "$model" --profile hf --out "$reports/nibble"
+    diff fixtures/bugs/nibble.safetensors --model "$model" --profile hf --diagnose --out "$reports/nibble"
+diagnosis=$(grep -o '"diagnosis":\[[^]]*\]' "$work/nibble.json") || fail "the planted bug has no diagnosis"
+case $diagnosis in *'"fault":"int4.nibble_swap"'*) ;; *) fail "the planted bug has another name: $diagnosis" ;; esac
 first=$(grep -o '"first":{[^}]*}' "$work/nibble.json") || fail "the planted bug has no first divergence"
 case $first in *'"op":"moe"'*) ;; *) fail "the planted bug is not at op moe: $first" ;; esac
 echo "$first" | grep -q '"layer":1[,}]' || fail "the planted bug is not in layer 1: $first"
 echo "$first" > "$work/first.json"
-say "planted bug (the two codes of each byte swapped): found: op moe, layer 1, tap $(field "$work/first.json" tap)"
+say "planted bug (the two codes of each byte swapped): found: op moe, layer 1, tap $(field "$work/first.json" tap);" \
+    "named: int4.nibble_swap"
 run "$work/plan.json" 0 run fixtures/plans/tiny-k25.yaml --out "$reports/plan"
 say "plan fixtures/plans/tiny-k25.yaml: pass: $(field "$work/plan.json" compared) compared," \
     "$(field "$work/plan.json" skipped) steps skipped: see $reports/plan/result.txt"

@@ -4,6 +4,7 @@
 #include "core/checkpoint.h"
 #include "core/text.h"
 #include "harness/diff_model.h"
+#include "harness/foreign.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -43,7 +44,8 @@ static void set_extent(struct diff *d)
     for (int64_t i = 0; i < d->rows.count; i++) {
         const struct dump_tap *t = d->rows.pairs[i].truth;
         if (t->cols > d->judge.widest) d->judge.widest = t->cols;
-        if (t->known && t->layer + 1 > d->judge.layers) d->judge.layers = t->layer + 1;
+        if (t->known && !tap_is_draft(t->kind) && t->layer + 1 > d->judge.layers)
+            d->judge.layers = t->layer + 1;
     }
 }
 
@@ -91,6 +93,60 @@ static bool flips_saw(const struct diff *d, const struct pair *p)
            dtype_is_int(p->truth->tensor->dtype) && ids_fit(p->subject) && ids_fit(p->truth);
 }
 
+/* Ops between what the subject recorded and each tap: what a derived bound counts. */
+static enum err_code count_ops(struct diff *d, struct err *err)
+{
+    for (int64_t i = 0; i < d->rows.count && d->anchored; i++) {
+        struct pair *p = &d->rows.pairs[i];
+        struct span s;
+        if (!p->truth->known || p->truth->kind > TAP_LOGITS) continue;
+        if (span_make(&s, &d->anchor, d->loaded.model.config, p->truth->kind, p->truth->layer,
+                      err) == ERR_OK)
+            p->ops = s.ops;
+        span_free(&s);
+        if (err->code != ERR_OK) return err->code;
+    }
+    return ERR_OK;
+}
+
+/* Draft tokens that differ may be near ties of the logits that were judged before them. */
+static enum err_code judge_draft_tokens(struct diff *d, int64_t i, struct err *err)
+{
+    const struct pair *p = &d->rows.pairs[i];
+    const struct dump_tap *t = p->subject;
+    bool ints = dtype_is_int(t->tensor->dtype) && dtype_is_int(p->truth->tensor->dtype);
+    if (!t->known || t->kind != TAP_DRAFT_TOKENS || t->cols != 1 || !ints ||
+        d->taps[i].measure.differing == 0)
+        return ERR_OK;
+    for (int64_t k = 0; k < i; k++) {
+        const struct dump_tap *other = d->rows.pairs[k].subject;
+        if (other->known && other->kind == TAP_DRAFT_LOGITS && other->layer == t->layer)
+            return diff_draft_tokens(&d->draft_ties, p, &d->rows.pairs[k], &d->taps[k], &d->rows,
+                                     &d->taps[i], err);
+    }
+    return ERR_OK;
+}
+
+static enum err_code find_guilty(struct diff *d, struct err *err)
+{
+    if (!d->anchored || d->first < 0) return ERR_OK;
+    const struct pair *p = &d->rows.pairs[d->first];
+    const struct dump_tap *t = p->truth;
+    if (!t->known || t->kind > TAP_LOGITS) return ERR_OK;
+    d->guilty =
+        (struct guilty){.pair = p, .op = tap_op(t->kind, p->moe), .layer = t->layer, .rank = -1};
+    return span_make(&d->guilty.span, &d->anchor, d->loaded.model.config, t->kind, t->layer, err);
+}
+
+/* A tap of another shape or type has no values to explain. */
+static bool can_diagnose(const struct diff *d)
+{
+    const struct pair *p = d->guilty.pair;
+    if (!p || p->subject->cols != p->truth->cols || p->subject->rows != d->rows.rows) return false;
+    return p->truth->kind == TAP_EXPERTS ? dtype_is_int(p->subject->tensor->dtype)
+                                         : dtype_is_float(p->subject->tensor->dtype);
+}
+
 static enum err_code judge_all(struct diff *d, struct err *err)
 {
     d->first = -1;
@@ -102,6 +158,7 @@ static enum err_code judge_all(struct diff *d, struct err *err)
         if (judge_pair(&d->judge, p, t, err) != ERR_OK)
             return err_note(err, "tap %s", p->subject->name);
         if (t->measure.elements > 0 && flips_saw(d, p)) judge_experts(d, p, t);
+        if (judge_draft_tokens(d, i, err) != ERR_OK) return err->code;
         if (t->verdict == TAP_UNCHECKED) continue;
         d->compared++;
         if (t->verdict != TAP_FAIL) continue;
@@ -116,10 +173,26 @@ static enum err_code check_profile_rows(const struct diff *d, struct err *err)
 {
     const struct dump *const dumps[] = {&d->subject, d->base, &d->profile_run};
     for (int i = 0; d->profile_rows.row && i < 3; i++) {
-        if (dumps[i]->rows < 0)
+        if (dumps[i]->rows < 0 || dumps[i]->draft_rows < 0)
             return err_set(err, ERR_INPUT,
                            "align dumps|%s|taps of different row counts|the same in all taps",
                            dumps[i]->file.path);
+    }
+    return ERR_OK;
+}
+
+/* The same of their draft heads. */
+static enum err_code check_head(const struct dump *s, const struct dump *t, struct err *err)
+{
+    static const char *const keys[] = {"assay.draft_config_sha256", "assay.draft_checkpoint",
+                                       "assay.aux"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        const char *a = st_meta(&s->file, keys[i]), *b = st_meta(&t->file, keys[i]);
+        bool differ = a && b && (i == 1 ? checkpoint_contradicts(a, b) : strcmp(a, b) != 0);
+        if (!differ) continue;
+        return err_set(err, ERR_INPUT,
+                       "compare dumps|%s and %s|%s %.80s beside %.80s|one head of both",
+                       s->file.path, t->file.path, keys[i], a, b);
     }
     return ERR_OK;
 }
@@ -130,7 +203,8 @@ static enum err_code check_provenance(const struct dump *s, const struct dump *t
 {
     const bool config = s->config_sha256[0] && t->config_sha256[0] &&
                         strcmp(s->config_sha256, t->config_sha256) != 0;
-    if (!config && !checkpoint_contradicts(s->checkpoint, t->checkpoint)) return ERR_OK;
+    if (!config && !checkpoint_contradicts(s->checkpoint, t->checkpoint))
+        return check_head(s, t, err);
     const char *what = config ? "config" : "checkpoint";
     return err_set(err, ERR_INPUT, "compare dumps|%s and %s|%s %.80s beside %.80s|one %s of both",
                    s->file.path, t->file.path, what, config ? s->config_sha256 : s->checkpoint,
@@ -139,9 +213,9 @@ static enum err_code check_provenance(const struct dump *s, const struct dump *t
 
 static enum err_code prepare(struct diff *d, const struct diff_request *r, struct err *err)
 {
-    if (dump_open(&d->subject, r->subject, err) != ERR_OK) return err->code;
-    if (r->truth && dump_open(&d->truth, r->truth, err) != ERR_OK) return err->code;
-    if (r->profile_run && dump_open(&d->profile_run, r->profile_run, err) != ERR_OK)
+    if (foreign_open(&d->subject, r->subject, r->map, err) != ERR_OK) return err->code;
+    if (r->truth && foreign_open(&d->truth, r->truth, NULL, err) != ERR_OK) return err->code;
+    if (r->profile_run && foreign_open(&d->profile_run, r->profile_run, NULL, err) != ERR_OK)
         return err->code;
     if ((r->truth && check_provenance(&d->subject, &d->truth, err) != ERR_OK) ||
         (r->profile_run && check_provenance(&d->subject, &d->profile_run, err) != ERR_OK))
@@ -157,6 +231,11 @@ static enum err_code prepare(struct diff *d, const struct diff_request *r, struc
 enum err_code diff_run(struct diff *d, const struct diff_request *r, struct err *err)
 {
     *d = (struct diff){.first = -1};
+    if ((r->anchor || r->diagnose) && (!r->model || r->profile_run))
+        return err_set(
+            err, ERR_USAGE, "arguments|diff|%s %s|%s", r->diagnose ? "--diagnose" : "--anchor",
+            r->model ? "with --profile-run" : "without --model",
+            r->model ? "--profile NAME: the run is made anchored" : "--model MODEL with it");
     if (prepare(d, r, err) != ERR_OK) return err->code;
     set_extent(d);
     d->judge.rows = &d->rows;
@@ -165,6 +244,7 @@ enum err_code diff_run(struct diff *d, const struct diff_request *r, struct err 
             return err->code;
         d->judge.profile = &d->profile_run;
         d->judge.profile_row = d->profile_rows.row;
+        d->judge.profile_draft_row = d->profile_rows.draft_row;
         d->judge.profile_name = d->profile_name;
     }
     if (check_profile_rows(d, err) != ERR_OK) return err->code;
@@ -176,7 +256,10 @@ enum err_code diff_run(struct diff *d, const struct diff_request *r, struct err 
                              &d->flips, err) != ERR_OK) {
         return err->code;
     }
-    if (judge_all(d, err) != ERR_OK || find_promised(d, r, err) != ERR_OK) return err->code;
+    if (count_ops(d, err) != ERR_OK || judge_all(d, err) != ERR_OK ||
+        find_promised(d, r, err) != ERR_OK || find_guilty(d, err) != ERR_OK ||
+        (r->diagnose && can_diagnose(d) && diagnose(d, r, err) != ERR_OK))
+        return err->code;
     if (d->has_model) diff_check_truth(d);
     return d->compared == 0 || d->failed > 0 || d->promised_count > 0 ? ERR_DIFF : ERR_OK;
 }
@@ -185,13 +268,18 @@ void diff_close(struct diff *d)
 {
     free(d->taps);
     free(d->promised);
+    diagnosis_free(&d->diagnosis);
+    span_free(&d->guilty.span);
+    anchor_free(&d->anchor);
     flips_free(&d->flips);
+    draft_ties_free(&d->draft_ties);
     align_free(&d->rows);
     align_free(&d->profile_rows);
     forced_free(&d->forced);
     tokens_free(&d->tokens);
     dump_close(&d->math);
     dump_close(&d->profile_run);
+    dump_close(&d->rival_run);
     dump_close(&d->truth);
     dump_close(&d->subject);
     loaded_close(&d->loaded);

@@ -5,6 +5,9 @@
 #define ASSAY_HARNESS_DIFF_H
 
 #include "harness/align.h"
+#include "harness/anchor.h"
+#include "harness/diagnose.h"
+#include "harness/diff_draft.h"
 #include "harness/flips.h"
 #include "harness/judge.h"
 #include "harness/session.h"
@@ -13,6 +16,7 @@
 
 struct diff_request {
     const char *subject, *truth; /* dumps; truth may be NULL where model is given */
+    const char *map;             /* NULL, or how the subject's names and layouts become taps */
     const char *model;           /* NULL: compare only */
     const char *tokens;          /* NULL: the subject's own */
     const char *profile;         /* NULL: the subject's own, else chosen by fit */
@@ -20,6 +24,19 @@ struct diff_request {
     double bound;                /* NaN: none given */
     const char *const *require;  /* patterns, NULL at the end; or NULL */
     int threads;
+    bool anchor;                /* every op from the subject's own inputs; needs model */
+    bool diagnose;              /* also say which fault explains the guilty op; implies anchor */
+    const char *const *without; /* faults that the diagnosis may not think of, NULL at the end; or
+                                   NULL. To prove it: with the true one gone it must name nothing */
+};
+
+/* The first tap, in execution order, that its own op does not explain. */
+struct guilty {
+    const struct pair *pair; /* NULL: none */
+    const char *op;
+    int64_t layer; /* -1: none */
+    int64_t rank;  /* -1: unknown */
+    struct span span;
 };
 
 struct diff {
@@ -29,11 +46,18 @@ struct diff {
     bool has_model;
     struct tokens tokens;
     struct forced forced;
+    bool anchored;
+    struct anchor anchor;
+    struct guilty guilty;
+    struct diagnosis diagnosis;
     struct alignment rows, profile_rows;
     struct judge judge;
     struct tap_judgement *taps; /* [rows.count] */
     struct flips flips;
+    struct draft_ties draft_ties;
     char profile_name[16], profile_how[96];
+    struct dump rival_run; /* of the profile that fits next best, where it was chosen by fit */
+    char rival_name[16];
     char note[256]; /* what limits the verdict; "" */
     int64_t compared, failed;
     int64_t first; /* index of the first failing pair; -1 */
@@ -46,6 +70,10 @@ struct diff {
  * text), or nothing compared; else an error. diff_close() in any case. */
 enum err_code diff_run(struct diff *d, const struct diff_request *r, struct err *err) ERR_USED;
 void diff_close(struct diff *d);
+
+/* The reference's options for a run in this profile, as the comparison made it. */
+struct session_options diff_options(const struct profile *profile, enum precision precision,
+                                    int threads);
 
 /* The fields of cli's table for `diff`, into `result`. */
 enum err_code diff_json(const struct diff *d, json_t *result, struct err *err) ERR_USED;

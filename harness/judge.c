@@ -11,11 +11,23 @@
 #define FACTOR 2.0       /* subject against profile error, from the rule of judge.h */
 #define ROW_FACTOR 4.0   /* one row against the whole tap, user and derived bounds */
 #define FALSE_ALARM 1e-9 /* of narrow rows, a run */
-enum { WIDE = 64, OPS_A_LAYER = 14 };
+enum { WIDE = 64, OPS_A_LAYER = 14, ROUNDINGS_AN_OP = 3 };
+
+const char *judge_kind_name(enum bound_kind kind)
+{
+    static const char *const names[] = {[BOUND_NONE] = "",
+                                        [BOUND_USER] = "user",
+                                        [BOUND_MEASURED] = "measured",
+                                        [BOUND_DERIVED] = "derived",
+                                        [BOUND_EXACT] = "exact"};
+    return names[kind];
+}
 
 int64_t judge_depth(enum tap_kind kind, int64_t layer, int64_t layers)
 {
     if (kind == TAP_EMBED) return 1;
+    if (tap_is_draft(kind))
+        return 3 + (layers + 1 + layer) * OPS_A_LAYER + (int64_t)(kind - TAP_DRAFT_FUSED);
     if (layer < 0) return 1 + layers * OPS_A_LAYER + (kind == TAP_LOGITS ? 2 : 1);
     return 1 + layer * OPS_A_LAYER + (int64_t)kind;
 }
@@ -78,16 +90,22 @@ static void judge_fixed(struct tap_judgement *out, const struct row_errors *r, i
     }
 }
 
-static double derived_bound(const struct judge *j, const struct pair *p)
+/* Says in `from` what it took. */
+static double derived_bound(const struct judge *j, const struct pair *p, struct tap_judgement *out)
 {
     enum dtype a = p->subject->tensor->dtype, b = p->truth->tensor->dtype;
     double u = fmax(dtype_is_float(a) ? dtype_unit(a) : 0, dtype_is_float(b) ? dtype_unit(b) : 0);
     double u32 = dtype_unit(DT_F32);
     /* A tap of an unknown name may stand anywhere: as deep as the dump is. */
     enum tap_kind kind = p->subject->known ? p->subject->kind : TAP_LOGITS;
-    int64_t depth = judge_depth(kind, p->subject->known ? p->subject->layer : -1, j->layers);
+    int64_t depth = p->ops > 0
+                        ? ROUNDINGS_AN_OP * p->ops
+                        : judge_depth(kind, p->subject->known ? p->subject->layer : -1, j->layers);
     if (u < u32) u = u32; /* a float64 dump of a float32 run is no more exact than the run */
     double n = (double)depth, k = j->widest > 64 ? (double)j->widest / 64 : 1;
+    snprintf(out->from, sizeof out->from,
+             "derived: random walk of %lld roundings, unit %.2g, sums of %lld; rows 4 times",
+             (long long)depth, u, (long long)j->widest);
     return sqrt(16 * u * u * n + 64 * u32 * u32 * n * k);
 }
 
@@ -100,6 +118,10 @@ static void judge_measured(const struct judge *j, const struct pair *p, const st
     double pooled = prof_all->rms_diff, scale = prof_all->rms_truth;
     double tap_bound = fmax(FACTOR * pooled, ulp * scale);
     out->bound = scale > 0 ? tap_bound / scale : INFINITY;
+    out->profile_rel = prof_all->rel_rms;
+    snprintf(out->from, sizeof out->from,
+             "measured: %g x the reference's error in profile %s, %.3g; at least one ulp, %.2g",
+             FACTOR, j->profile_name, prof_all->rel_rms, ulp);
     double chi =
         p->subject->cols < WIDE
             ? judge_chi(p->subject->cols,
@@ -129,6 +151,9 @@ static enum err_code measure_profile(const struct judge *j, const struct pair *p
         return ERR_OK;
     }
     /* The profile run's rows in the subject's order, against the same rows of the truth. */
+    bool draft = p->subject->known && tap_is_draft(p->subject->kind);
+    const int64_t *row = align_map(j->rows, p);
+    const int64_t *profile_row = draft ? j->profile_draft_row : j->profile_row;
     int64_t rows = p->subject->rows, *map = calloc((size_t)t->rows + 1, sizeof *map);
     if (!map || rows_make(&prof, t->rows > rows ? t->rows : rows, err) != ERR_OK) {
         free(map);
@@ -136,13 +161,13 @@ static enum err_code measure_profile(const struct judge *j, const struct pair *p
     }
     for (int64_t i = 0; i < t->rows; i++) map[i] = -1;
     for (int64_t i = 0; i < rows; i++) {
-        if (j->profile_row[i] >= 0) map[j->profile_row[i]] = j->rows->row[i];
+        if (profile_row[i] >= 0) map[profile_row[i]] = row[i];
     }
     measure_views(view_of(t), view_of(p->truth), map, &all, prof.rel, prof.diff, prof.truth);
     struct row_errors in_order = {0};
     if (rows_make(&in_order, rows, err) == ERR_OK) {
         for (int64_t i = 0; i < rows; i++)
-            in_order.diff[i] = j->profile_row[i] >= 0 ? prof.diff[j->profile_row[i]] : 0;
+            in_order.diff[i] = profile_row[i] >= 0 ? prof.diff[profile_row[i]] : 0;
         judge_measured(j, p, s, &in_order, &all, out);
     }
     free(in_order.rel);
@@ -194,9 +219,9 @@ enum err_code judge_pair(const struct judge *j, const struct pair *p, struct tap
                          struct err *err)
 {
     struct row_errors s;
-    *out = (struct tap_judgement){.row = -1, .first_row_failed = -1};
-    bool same_rows =
-        j->rows->rows >= 0 ? p->subject->rows == j->rows->rows : p->subject->rows == p->truth->rows;
+    *out = (struct tap_judgement){.row = -1, .first_row_failed = -1, .profile_rel = NAN};
+    int64_t count = align_count(j->rows, p);
+    bool same_rows = p->subject->rows == (count >= 0 ? count : p->truth->rows);
     if (p->subject->cols != p->truth->cols || !same_rows) {
         out->verdict = TAP_FAIL;
         snprintf(out->why, sizeof out->why, "shape [%lld, %lld], wanted [%lld, %lld]",
@@ -205,7 +230,7 @@ enum err_code judge_pair(const struct judge *j, const struct pair *p, struct tap
         return ERR_OK;
     }
     if (rows_make(&s, p->subject->rows, err) != ERR_OK) return err->code;
-    const int64_t *map = j->rows->rows >= 0 ? j->rows->row : NULL;
+    const int64_t *map = align_map(j->rows, p);
     measure_views(view_of(p->subject), view_of(p->truth), map, &out->measure, s.rel, s.diff,
                   s.truth);
     bool ints = dtype_is_int(p->subject->tensor->dtype);
@@ -213,17 +238,18 @@ enum err_code judge_pair(const struct judge *j, const struct pair *p, struct tap
         out->verdict = TAP_UNCHECKED;
         snprintf(out->why, sizeof out->why, "no element to compare");
     } else if (ints) {
+        out->kind = BOUND_EXACT;
         judge_ints(out);
-    } else if (j->kind == BOUND_MEASURED) {
-        snprintf(out->from, sizeof out->from, "measured: %g x the reference's error in profile %s",
-                 FACTOR, j->profile_name);
-        (void)!measure_profile(j, p, &s, out, err);
     } else {
-        bool user = j->kind == BOUND_USER;
-        snprintf(out->from, sizeof out->from, "%s",
-                 user ? "user: --bound, rows 4 times"
-                      : "derived: random walk of roundings, rows 4 times");
-        judge_fixed(out, &s, p->subject->rows, user ? j->user : derived_bound(j, p));
+        out->kind = j->kind;
+        if (j->kind == BOUND_MEASURED)
+            (void)!measure_profile(j, p, &s, out, err);
+        else if (j->kind == BOUND_DERIVED)
+            judge_fixed(out, &s, p->subject->rows, derived_bound(j, p, out));
+        else
+            judge_fixed(out, &s, p->subject->rows, j->user);
+        if (j->kind == BOUND_USER)
+            snprintf(out->from, sizeof out->from, "user: --bound %g, rows 4 times", j->user);
     }
     if (!ints) decide(out);
     free(s.rel);

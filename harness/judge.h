@@ -2,11 +2,12 @@
  *
  *   user       --bound B: the tap's relative RMS <= B, each row's <= 4 B
  *   measured   twice the error of the reference's own run in the subject's profile, against the
- * same truth: rows of 64 columns or more each on their own; narrower ones pooled over rows, and
- * each row below the pooled bound times the chi quantile of its width at 1e-9 a run. Floor: one ulp
- * of the subject's type derived    random walk of roundings: sqrt( (4 u)^2 n + (8 u32)^2 n K/64 ),
- * u the unit roundoff of the coarser of the two types, n the ops up to this tap, K the longest sum
- * (widest tap); each row 4 times that
+ *              same truth: rows of 64 columns or more each on their own; narrower ones pooled over
+ *              rows, and each row below the pooled bound times the chi quantile of its width at
+ * 1e-9 a run. Floor: one ulp of the subject's type derived    random walk of roundings: sqrt( (4
+ * u)^2 n + (8 u32)^2 n K/64 ), u the unit roundoff of the coarser of the two types, K the longest
+ * sum (widest tap), n the ops up to this tap, or 3 roundings for each op since what the subject
+ * recorded (anchored); each row 4 times that
  *
  * All are judged as if (!(x <= bound)) fail. Test: tests/test_judge.c */
 #ifndef ASSAY_HARNESS_JUDGE_H
@@ -18,7 +19,7 @@
 
 #include <stdbool.h>
 
-enum bound_kind { BOUND_USER, BOUND_MEASURED, BOUND_DERIVED, BOUND_EXACT };
+enum bound_kind { BOUND_NONE, BOUND_USER, BOUND_MEASURED, BOUND_DERIVED, BOUND_EXACT };
 
 struct judge {
     enum bound_kind kind;
@@ -28,6 +29,7 @@ struct judge {
     const struct alignment *rows;
     const struct dump *profile; /* BOUND_MEASURED: the reference's run in the subject's profile */
     const int64_t *profile_row; /* subject row -> profile row */
+    const int64_t *profile_draft_row; /* the same of draft taps */
     const char *profile_name;
 };
 
@@ -41,13 +43,18 @@ struct tap_judgement {
     double row_rel;
     int64_t row; /* that row; -1: none */
     int64_t rows_failed, first_row_failed;
-    char from[128]; /* where the bound comes from */
+    double profile_rel; /* BOUND_MEASURED: error of the profile run; else NaN */
+    enum bound_kind kind;
+    char from[192]; /* where the bound comes from, with its figures */
     char why[160];  /* of a failure; of an unchecked tap */
 };
 
 /* Compares one pair and decides. Memory is the only thing that can fail. */
 enum err_code judge_pair(const struct judge *j, const struct pair *p, struct tap_judgement *out,
                          struct err *err) ERR_USED;
+
+/* "user", "measured", "derived", "exact"; "" for none. */
+const char *judge_kind_name(enum bound_kind kind);
 
 /* Ops up to this tap in execution order, itself included, in a model of `layers` layers. */
 int64_t judge_depth(enum tap_kind kind, int64_t layer, int64_t layers);

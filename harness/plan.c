@@ -18,7 +18,7 @@ static const struct {
     [PLAN_DIFF] = {"diff", &verb_diff},
     [PLAN_GENERATE] = {"generate", &verb_generate},
     [PLAN_OP] = {"op", &verb_op},
-    [PLAN_FAULT] = {"fault", NULL},
+    [PLAN_FAULT] = {"fault", &verb_fault},
 };
 
 const struct verb *plan_verb(enum plan_kind kind)

@@ -103,7 +103,7 @@ enum err_code plan_parse(const char *text, int64_t size, const char *path, struc
 enum err_code plan_read(const char *path, struct arena *a, struct plan *out,
                         struct err *err) ERR_USED;
 
-/* The verb that a step runs; NULL for fault. */
+/* The verb that a step runs. */
 const struct verb *plan_verb(enum plan_kind kind);
 const char *plan_kind_name(enum plan_kind kind);
 /* "PLAN.yaml:12:9", for messages. Returns buf. */

@@ -56,7 +56,8 @@ static const char *resolve(const struct plan *p, const struct plan_option *o, co
 {
     const char *m = o->row->metavar;
     if (m && strcmp(m, "DUMP") == 0) return plan_dump(p, &o->value, folder, a, err);
-    if (m && (strcmp(m, "T") == 0 || strcmp(m, "MODEL") == 0 || strcmp(m, "FILE") == 0))
+    if (m && (strcmp(m, "T") == 0 || strcmp(m, "MODEL") == 0 || strcmp(m, "FILE") == 0 ||
+              strcmp(m, "HEAD") == 0))
         return plan_path(p, o->value.text, a, err);
     return o->value.text;
 }
@@ -67,11 +68,12 @@ enum err_code plan_args(const struct plan *p, int i, const char *folder, const c
     const struct plan_step *s = &p->step[i];
     *out = (struct args){.verb = plan_verb(s->kind), .json = true};
     const char *model = s->model.text ? plan_path(p, s->model.text, a, err) : NULL;
+    if (s->kind == PLAN_FAULT) out->word[out->words++] = "run";
     if (s->kind == PLAN_FORWARD || s->kind == PLAN_GENERATE) out->word[out->words++] = model;
     for (int w = 0; w < 2 && s->word[w].text; w++)
         out->word[out->words++] =
             s->kind == PLAN_DIFF ? plan_dump(p, &s->word[w], folder, a, err) : s->word[w].text;
-    if (s->kind == PLAN_DIFF && model) give(out, "--model", model);
+    if ((s->kind == PLAN_DIFF || s->kind == PLAN_FAULT) && model) give(out, "--model", model);
     if (s->kind == PLAN_FORWARD) give(out, "--out", plan_dump_path(p, i, folder, a, err));
     if (s->kind == PLAN_GENERATE && n) give(out, "-n", n);
     for (int k = 0; k < s->options; k++)

@@ -157,6 +157,9 @@ static int64_t count_of(const struct plan_step *s, const json_t *result)
 {
     if (s->kind == PLAN_DIFF) return json_integer_value(json_object_get(result, "compared"));
     if (s->kind == PLAN_GENERATE) return s->equals.text != NULL;
+    if (s->kind == PLAN_FAULT)
+        return json_integer_value(json_object_get(result, "injected")) +
+               json_integer_value(json_object_get(result, "clean_runs"));
     if (s->kind != PLAN_OP) return 0;
     return json_integer_value(json_object_get(result, "passed")) +
            json_integer_value(json_object_get(result, "failed"));

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* What the runner gives, or what makes no sense in a plan. */
-static const char *const kept[] = {"--out", "--list", NULL};
+static const char *const kept[] = {"--out", "--list", "--op", NULL};
 
 static const struct option_row *find_row(const struct verb *v, const char *key)
 {
@@ -169,7 +169,6 @@ static enum err_code read_own(struct plan_reader *r, struct plan_step *s, const 
 {
     static const char *const words[PLAN_KINDS][2] = {
         [PLAN_DIFF] = {"subject", "truth"}, [PLAN_OP] = {"name", "case"}};
-    bool set;
     *taken = true;
     for (int i = 0; i < 2; i++) {
         if (!words[s->kind][i] || strcmp(words[s->kind][i], n->key) != 0) continue;
@@ -183,12 +182,6 @@ static enum err_code read_own(struct plan_reader *r, struct plan_step *s, const 
         return r->err->code;
     }
     if (s->kind == PLAN_DIFF && strcmp(n->key, "bless") == 0) return plan_bool(r, n, &s->bless);
-    bool later = strcmp(n->key, "anchor") == 0 || strcmp(n->key, "diagnose") == 0;
-    if (s->kind == PLAN_DIFF && later && !find_row(&verb_diff, n->key)) {
-        if (plan_bool(r, n, &set) != ERR_OK) return r->err->code;
-        if (set) s->gap = (struct plan_gap){n->key, {n->key_line, n->key_column}};
-        return ERR_OK;
-    }
     *taken = false;
     return ERR_OK;
 }
@@ -197,8 +190,7 @@ static enum err_code unknown_key(struct plan_reader *r, const struct plan_step *
                                  const struct yaml_node *n)
 {
     static const char *const own[PLAN_KINDS] = {[PLAN_FORWARD] = "model",
-                                                [PLAN_DIFF] =
-                                                    "subject, truth, bless, anchor, diagnose",
+                                                [PLAN_DIFF] = "subject, truth, bless",
                                                 [PLAN_GENERATE] = "model, equals",
                                                 [PLAN_OP] = "name, case"};
     char wanted[ERR_PART] = "";
@@ -211,22 +203,19 @@ static enum err_code unknown_key(struct plan_reader *r, const struct plan_step *
     return plan_bad_key(r, n, wanted);
 }
 
+/* `include` is --fault, as often as it has patterns; the other keys are the options. */
 static enum err_code read_fault(struct plan_reader *r, struct plan_step *s,
                                 const struct yaml_node *n)
 {
-    int64_t seeds;
-    const char *globs;
     for (const struct yaml_node *c = n->child; c; c = c->next) {
-        enum err_code rc = ERR_OK;
-        if (strcmp(c->key, "include") == 0)
-            rc = plan_joined(r, c, &globs);
-        else if (strcmp(c->key, "seeds") == 0)
-            rc = plan_int(r, c, 1, 1000000, &seeds);
-        else
-            rc = plan_bad_key(r, c, "include or seeds");
-        if (rc != ERR_OK) return rc;
+        bool include = strcmp(c->key, "include") == 0;
+        const struct option_row *row = find_row(&verb_fault, include ? "fault" : c->key);
+        if (!row || (row->repeat && !include))
+            return plan_bad_key(r, c, "include, seed, seeds, quick, clean, bound or threads");
+        if (find_option(s, row->name)) return plan_bad_key(r, c, "each key once");
+        if (include && c->kind != YAML_LIST) return plan_want(r, c, YAML_LIST);
+        if (read_option(r, s, c, row) != ERR_OK) return r->err->code;
     }
-    s->gap = (struct plan_gap){"fault", {n->key_line, n->key_column}};
     return ERR_OK;
 }
 
@@ -289,6 +278,10 @@ static enum err_code check_diff(struct plan_reader *r, struct plan_step *s,
                 (find_option(s, "--profile") && !find_option(s, "--profile-run"));
     if (!s->word[0].text) return no_key(r, n, "subject", "subject: a step or a path");
     if (s->bless && check_bless(r, s, n) != ERR_OK) return r->err->code;
+    if (find_option(s, "--profile-run") &&
+        (find_option(s, "--anchor") || find_option(s, "--diagnose")))
+        return plan_bad(r, n, "anchor or diagnose beside profile-run",
+                        "profile: NAME: the run is made anchored");
     if (!s->model.text && runs && !s->gap.key) {
         s->model = r->model;
         if (!s->model.text)
@@ -330,6 +323,7 @@ enum err_code plan_step_check(struct plan_reader *r, struct plan_step *s, const 
     switch (s->kind) {
     case PLAN_FORWARD:
     case PLAN_GENERATE:
+    case PLAN_FAULT:
         return take_defaults(r, s, n);
     case PLAN_DIFF:
         return check_diff(r, s, n);

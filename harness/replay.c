@@ -7,7 +7,7 @@
 
 static enum err_code run_to(const char *path, const struct loaded *l, const struct tokens *t,
                             const struct session_options *o, struct forced *forced,
-                            enum dtype reals, struct err *err)
+                            struct anchor *anchor, enum dtype reals, struct err *err)
 {
     struct tap *taps = NULL;
     int64_t count = 0;
@@ -17,7 +17,8 @@ static enum err_code run_to(const char *path, const struct loaded *l, const stru
         dump_create(&out, path, taps, count, t->count, 0, t->count, reals, NULL, 0, err) ==
             ERR_OK &&
         session_open(&s, l, o, t->sequences, t->length, err) == ERR_OK &&
-        session_forward(&s, t, &out.sink, forced, NULL, err) == ERR_OK)
+        session_forward(&s, t, anchor ? anchor_sink(anchor, &out.sink) : &out.sink, forced, NULL,
+                        err) == ERR_OK)
         (void)!dump_commit(&out, err);
     session_close(&s);
     dump_abandon(&out);
@@ -26,8 +27,8 @@ static enum err_code run_to(const char *path, const struct loaded *l, const stru
 }
 
 enum err_code replay_run(const struct loaded *l, const struct tokens *t,
-                         const struct session_options *o, struct forced *forced, enum dtype reals,
-                         struct dump *out, struct err *err)
+                         const struct session_options *o, struct forced *forced,
+                         struct anchor *anchor, enum dtype reals, struct dump *out, struct err *err)
 {
     static int serial;
     char path[FILE_PATH];
@@ -37,7 +38,7 @@ enum err_code replay_run(const struct loaded *l, const struct tokens *t,
                      folder && folder[0] ? folder : "/tmp", (long)getpid(), serial++);
     if (n < 0 || n >= FILE_PATH)
         return err_set(err, ERR_INPUT, "temporary dump|TMPDIR|%d bytes|a shorter path", n);
-    if (run_to(path, l, t, o, forced, reals, err) != ERR_OK)
+    if (run_to(path, l, t, o, forced, anchor, reals, err) != ERR_OK)
         return err_note(err, "reference run, profile %s", o->profile.name);
     (void)!dump_open(out, path, err);
     unlink(path); /* the mapping keeps it alive */

@@ -18,6 +18,9 @@ static const struct option_row options[] = {
     {"--profile-run", "DUMP", "the reference's own run in that profile", false},
     {"--model", "MODEL", "re-run the reference: equal routing, measured bounds, margins", false},
     {"--tokens", "T", "tokens of the subject (default: its own metadata)", false},
+    {"--map", "FILE", "names and layouts of another engine's dump", false},
+    {"--anchor", NULL, "run each op from the subject's own inputs: names the guilty op", false},
+    {"--diagnose", NULL, "also name the fault that explains it; implies --anchor", false},
     {"--require", "GLOB", "taps that must be there (may be repeated)", true},
     {"--threads", "N", "threads of the reference", false},
     {"--out", "DIR", "also write diff.json and diff.txt there", false},
@@ -34,7 +37,10 @@ static enum err_code read_request(const struct args *a, struct diff_request *r,
                                .tokens = args_value(a, "--tokens"),
                                .profile = args_value(a, "--profile"),
                                .profile_run = args_value(a, "--profile-run"),
-                               .require = require};
+                               .require = require,
+                               .map = args_value(a, "--map"),
+                               .anchor = args_has(a, "--anchor"),
+                               .diagnose = args_has(a, "--diagnose")};
     if (args_double(a, "--bound", 0, INFINITY, NAN, &r->bound, err) != ERR_OK ||
         args_int(a, "--threads", 1, SESSION_THREADS_MAX, 0, &threads, err) != ERR_OK)
         return err->code;

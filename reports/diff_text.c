@@ -51,6 +51,71 @@ static void print_first(const json_t *r, FILE *out)
     }
 }
 
+static void print_list(const json_t *list, const char *lead, FILE *out)
+{
+    const json_t *name;
+    size_t i;
+    json_array_foreach(list, i, name)
+        fprintf(out, "%s%s", i ? ", " : lead, json_string_value(name));
+}
+
+/* The op that is wrong on its own inputs. */
+static void print_guilty(const json_t *r, FILE *out)
+{
+    const json_t *g = json_object_get(r, "guilty"), *span = json_object_get(g, "span");
+    if (!json_is_object(g)) return;
+    fprintf(out, "guilty: op %s", text_at(g, "op"));
+    if (int_at(g, "layer") >= 0) fprintf(out, ", layer %lld", int_at(g, "layer"));
+    if (json_is_integer(json_object_get(g, "rank"))) fprintf(out, ", rank %lld", int_at(g, "rank"));
+    fprintf(out, ", from the subject's own inputs\n");
+    if (!json_is_true(json_object_get(g, "rebuilt"))) return;
+    fprintf(out, "  inputs that were not dumped were rebuilt");
+    print_list(json_object_get(g, "rebuilt_from"), ": from ", out);
+    print_list(span, "; over ops ", out);
+    fprintf(out, "\n");
+}
+
+static void print_claim(const json_t *claim, FILE *out)
+{
+    const json_t *with = json_object_get(claim, "with");
+    char a[32];
+    fprintf(out, "%s%s%s", text_at(claim, "fault"), text_at(claim, "site")[0] ? "@" : "",
+            text_at(claim, "site"));
+    if (json_is_object(with))
+        fprintf(out, " and %s%s%s", text_at(with, "fault"), text_at(with, "site")[0] ? "@" : "",
+                text_at(with, "site"));
+    fprintf(out, ", explains %s of the squared error\n",
+            number_at(claim, "explains", "%.6g", a, sizeof a));
+}
+
+/* What is named, or why nothing is. */
+static void print_diagnosis(const json_t *r, FILE *out)
+{
+    const json_t *named = json_object_get(r, "diagnosis"), *claim,
+                 *all = json_object_get(r, "hypotheses"), *best = json_array_get(all, 0);
+    size_t i, n = json_array_size(named);
+    char a[32];
+    if (!json_is_string(json_object_get(r, "replay"))) return;
+    if (n > 1) fprintf(out, "diagnosis: one of %zu that cannot be told apart here:\n", n);
+    json_array_foreach(named, i, claim)
+    {
+        fprintf(out, n > 1 ? "  " : "diagnosis: ");
+        print_claim(claim, out);
+    }
+    if (n == 0) {
+        fprintf(out, "diagnosis: none of %zu known faults explains it", json_array_size(all));
+        if (json_is_object(best) && json_number_value(json_object_get(best, "explains")) > 0)
+            fprintf(out, "; the nearest, %s, %s of the squared error", text_at(best, "fault"),
+                    number_at(best, "explains", "%.3g", a, sizeof a));
+        fprintf(out, "\n");
+    }
+    const char *shape = text_at(json_object_get(r, "shape"), "text");
+    if (n == 0 && shape[0]) fprintf(out, "  shape: %s\n", shape);
+    if (text_at(r, "replay")[0]) fprintf(out, "replay: %s\n", text_at(r, "replay"));
+    print_list(json_object_get(r, "inject"), "inject: ", out);
+    if (n > 0) fprintf(out, "\n");
+}
+
 static void print_table(const json_t *r, FILE *out, int rows_max)
 {
     const json_t *tap;
@@ -126,7 +191,9 @@ void report_diff_text(const json_t *r, FILE *out, bool colour, int rows_max)
                 text_at(r, "profile_how")[0] ? ", " : "", text_at(r, "profile_how"));
     fprintf(out, "\n");
     if (int_at(r, "compared") == 0) fprintf(out, "nothing was compared: that is never a pass\n");
+    print_guilty(r, out);
     print_first(r, out);
+    print_diagnosis(r, out);
     print_flips(r, out);
     print_names(r, "promised", "promised or required, and absent", out);
     print_names(r, "missing", "not in the subject", out);

@@ -63,6 +63,68 @@ static void planted_bug__is_found_at_its_place(void **state)
     }
 }
 
+/* Anchored, a bug is red at its own op alone; diagnosed, it has a name and a line that replays it.
+ */
+static void planted_bug__is_named__on_the_command_line(void **state)
+{
+    const char *dump = FIXTURE("bugs/tp_lost.safetensors"), *folder = *state;
+    json_t *j = cli_fails("diff", dump, "--model", K25, "--profile", "hf", "--anchor");
+    const json_t *guilty = field(j, "guilty");
+    assert_string_equal(field_text(guilty, "op"), "mla.output");
+    assert_int_equal(field_int(guilty, "layer"), 2);
+    assert_true(json_is_null(field(guilty, "rank")));
+    assert_int_equal(field_int(j, "failed"), 1);
+    assert_int_equal(json_array_size(field(j, "hypotheses")), 0);
+    assert_int_equal(json_array_size(field(j, "growth")), 6);
+    json_decref(j);
+    j = cli_fails("diff", dump, "--model", K25, "--profile", "hf", "--diagnose", "--out", folder);
+    assert_int_equal(field_int(field(j, "guilty"), "rank"), 3);
+    const json_t *named_ = json_array_get(field(j, "diagnosis"), 0);
+    assert_string_equal(field_text(named_, "fault"), "tp.partial_sum_lost");
+    assert_string_equal(field_text(named_, "site"), "layer=2,rank=3");
+    const json_t *tap = named(field(j, "taps"), "layers.2.attn");
+    assert_int_equal(json_array_size(field(field(tap, "cols_spread"), "worst")), 5);
+    assert_int_equal(json_array_size(field(field(tap, "rows_spread"), "worst")), 5);
+    assert_string_equal(field_text(tap, "bound_kind"), "measured");
+    const char *replay = field_text(j, "replay");
+    assert_int_equal(strncmp(replay, "assay op mla.output '", 21), 0);
+    char line[1024];
+    snprintf(line, sizeof line, "%s", replay + 21);
+    *strchr(line, '\'') = '\0';
+    json_decref(cli_fails("op", "mla.output", line)); /* the fault shows on the op alone */
+    json_decref(j);
+    char *text = read_whole(textf("%s/diff.txt", folder), NULL);
+    static const char *const wanted[] = {
+        "guilty: op mla.output, layer 2, rank 3, from the subject's own inputs\n",
+        "diagnosis: tp.partial_sum_lost@layer=2,rank=3, explains 1 of the squared error\n",
+        "replay: assay op mla.output 'T=24,", "inject: tp.partial_sum_lost@layer=2,rank=3\n"};
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        if (!strstr(text, wanted[i])) fail_msg("not in the report: %s\n%s", wanted[i], text);
+    }
+    free(text);
+}
+
+static void clean_dump__passes__anchored_and_diagnosed(void **state)
+{
+    (void)state;
+    json_t *j = cli_passes("diff", FIXTURE("bugs/clean.safetensors"), "--model", K25, "--profile",
+                           "hf", "--diagnose");
+    assert_true(json_is_null(field(j, "guilty")));
+    assert_int_equal(json_array_size(field(j, "diagnosis")), 0);
+    assert_true(json_is_true(field(j, "anchored")));
+    json_decref(j);
+}
+
+static void anchor__is_refused__without_what_it_needs(void **state)
+{
+    const char *clean = FIXTURE("bugs/clean.safetensors"),
+               *golden = FIXTURE("tiny-k25/golden.safetensors");
+    struct refusal model = {2, "arguments", "diff", "--anchor without --model", "--model MODEL"};
+    cli_refuses(state, model, "diff", clean, golden, "--anchor");
+    struct refusal run = {2, "arguments", "diff", "--diagnose with --profile-run", "--profile"};
+    cli_refuses(state, run, "diff", clean, "--model", K25, "--diagnose", "--profile-run", golden);
+}
+
 /* A choice that no score error explains is no near tie. */
 static void experts__are_red__when_the_worst_one_was_chosen(void **state)
 {
@@ -157,6 +219,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(clean_dump__passes),
         TEST(planted_bug__is_found_at_its_place),
+        TEST(planted_bug__is_named__on_the_command_line),
+        TEST(clean_dump__passes__anchored_and_diagnosed),
+        TEST(anchor__is_refused__without_what_it_needs),
         TEST(experts__are_red__when_the_worst_one_was_chosen),
         TEST(verdict__is_the_same__when_a_truth_is_given_too),
         TEST(reference__equals_the_golden__within_float32),

@@ -60,7 +60,7 @@ static struct tap_judgement judge(struct court *c, const struct fake *subject,
 {
     struct tap_judgement out;
     struct err err = ERR_INIT;
-    const struct pair p = {&subject->tap, &truth->tap, false};
+    const struct pair p = {&subject->tap, &truth->tap, false, 0};
     (void)!judge_pair(&c->judge, &p, &out, &err);
     assert_ok(&err);
     return out;

@@ -118,18 +118,35 @@ static void parse__keeps_what_this_build_lacks__with_its_place(void **state)
 {
     struct plan p;
     (void)state;
-    parse(HEAD "  - fault: {include: ['int4.*'], seeds: 3}\n"
-               "  - diff: {subject: x, truth: y,\n           profile: gpu}\n"
+    parse(HEAD "  - diff: {subject: x, truth: y,\n           profile: gpu}\n"
                "preflight: {consumer: e.py, layers: [2, 30], samples: 10, commands: [a b]}\n",
           &p);
     assert_string_equal(p.gap.key, "preflight");
-    assert_int_equal(p.gap.at.line, 8);
-    assert_string_equal(p.step[0].gap.key, "fault");
-    assert_int_equal(p.step[0].gap.at.line, 5);
-    assert_int_equal(p.step[0].gap.at.column, 5);
-    assert_string_equal(p.step[1].gap.key, "profile: gpu");
-    assert_int_equal(p.step[1].gap.at.line, 7);
-    assert_int_equal(p.step[1].gap.at.column, 21);
+    assert_int_equal(p.gap.at.line, 7);
+    assert_string_equal(p.step[0].gap.key, "profile: gpu");
+    assert_int_equal(p.step[0].gap.at.line, 6);
+    assert_int_equal(p.step[0].gap.at.column, 21);
+}
+
+static void fault__becomes_the_options_of_its_verb(void **state)
+{
+    struct plan p;
+    (void)state;
+    parse(HEAD "  - fault: {include: ['int4.*', mla.no_mscale], seeds: 3, quick: true}\n", &p);
+    const struct plan_step *s = &p.step[0];
+    assert_null(s->gap.key);
+    assert_ptr_equal(plan_verb(s->kind), &verb_fault);
+    assert_string_equal(s->model.text, "m");
+    static const char *const wanted[][2] = {{"--fault", "int4.*"},
+                                            {"--fault", "mla.no_mscale"},
+                                            {"--seeds", "3"},
+                                            {"--quick", ""},
+                                            {"--tokens", NULL}};
+    assert_int_equal(s->options, 5);
+    for (int i = 0; i < 5; i++) {
+        assert_string_equal(s->option[i].row->name, wanted[i][0]);
+        if (wanted[i][1]) assert_string_equal(s->option[i].value.text, wanted[i][1]);
+    }
 }
 
 static void yaml__is_refused_at_its_place(void **state)
@@ -234,7 +251,9 @@ static void step__is_refused_at_its_place(void **state)
         {HEAD "  - op: {sweep: true, model: m}\n", "5:23", "\"model\"", "name, case"},
         {HEAD "  - fault: {include: []}\n", "5:13", "an empty list", NULL},
         {HEAD "  - fault: {seeds: 0}\n", "5:20", "\"0\"", "1 to"},
-        {HEAD "  - fault: {seed: 1}\n", "5:13", "\"seed\"", "include or seeds"},
+        {HEAD "  - fault: {op: moe}\n", "5:13", "\"op\"", "include, seed"},
+        {HEAD "  - fault: {fault: [x]}\n", "5:13", "\"fault\"", "include, seed"},
+        {HEAD "  - fault: {include: x}\n", "5:22", NULL, "a list"},
     };
     for (size_t i = 0; i < sizeof r / sizeof r[0]; i++) assert_refused(&r[i]);
 }
@@ -322,6 +341,7 @@ int main(void)
         cmocka_unit_test_teardown(parse__gives_a_diff_the_model__when_it_must_run, arena_teardown),
         cmocka_unit_test_teardown(parse__keeps_what_this_build_lacks__with_its_place,
                                   arena_teardown),
+        cmocka_unit_test_teardown(fault__becomes_the_options_of_its_verb, arena_teardown),
         cmocka_unit_test_teardown(yaml__is_refused_at_its_place, arena_teardown),
         cmocka_unit_test_teardown(plan__is_refused_at_its_place, arena_teardown),
         cmocka_unit_test_teardown(step__is_refused_at_its_place, arena_teardown),

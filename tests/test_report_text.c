@@ -83,12 +83,58 @@ static void report__says_that_nothing_was_compared(void **state)
     free(text);
 }
 
+static const char *const diagnosed =
+    "{\"verdict\": \"fail\", \"compared\": 2, \"failed\": 1, \"first\": null, \"guilty\": "
+    "{\"tap\": "
+    "\"layers.0.output\", \"op\": \"mlp\", \"layer\": 0, \"rank\": null, \"span\": [\"norm\", "
+    "\"mlp\"], \"rebuilt_from\": [\"embed\"], \"rebuilt\": true}, \"replay\": \"assay op mlp "
+    "'T=2'\", FIELDS}";
+
+static void assert_says(const char *fields, const char *const *wanted)
+{
+    char *json = replaced(diagnosed, "FIELDS", fields);
+    char *text = render(json, false, 12);
+    free(json);
+    for (int i = 0; wanted[i]; i++) {
+        if (!strstr(text, wanted[i])) fail_msg("not in the report: %s\n%s", wanted[i], text);
+    }
+    free(text);
+}
+
+static void report__names_what_explains_the_guilty_op__or_shows_its_shape(void **state)
+{
+    (void)state;
+    assert_says(
+        "\"diagnosis\": [{\"fault\": \"a.b\", \"site\": \"layer=0\", \"explains\": 0.9995, "
+        "\"with\": {\"fault\": \"c.d\", \"site\": \"\"}}], \"inject\": [\"a.b@layer=0 + c.d\"], "
+        "\"hypotheses\": []",
+        (const char *const[]){
+            "guilty: op mlp, layer 0, from the subject's own inputs\n",
+            "  inputs that were not dumped were rebuilt: from embed; over ops norm, mlp\n",
+            "diagnosis: a.b@layer=0 and c.d, explains 0.9995 of the squared error\n",
+            "replay: assay op mlp 'T=2'\n", "inject: a.b@layer=0 + c.d\n", NULL});
+    assert_says(
+        "\"diagnosis\": [{\"fault\": \"a.b\", \"site\": \"\", \"explains\": 1}, {\"fault\": "
+        "\"e.f\", \"site\": \"row=3\", \"explains\": 1}], \"inject\": [\"a.b\", \"e.f@row=3\"]",
+        (const char *const[]){"diagnosis: one of 2 that cannot be told apart here:\n  a.b, ",
+                              "\n  e.f@row=3, explains 1 ", "inject: a.b, e.f@row=3\n", NULL});
+    assert_says(
+        "\"diagnosis\": [], \"inject\": [], \"hypotheses\": [{\"fault\": \"a.b\", "
+        "\"explains\": 0.25}, {\"fault\": \"e.f\", \"explains\": 0}], \"shape\": {\"text\": "
+        "\"half of it\"}",
+        (const char *const[]){
+            "diagnosis: none of 2 known faults explains it; the nearest, a.b, 0.25 of the "
+            "squared error\n  shape: half of it\n",
+            NULL});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(report__says_verdict_place_and_bound__of_a_failure),
         cmocka_unit_test(report__uses_colour__only_when_asked),
         cmocka_unit_test(report__says_that_nothing_was_compared),
+        cmocka_unit_test(report__names_what_explains_the_guilty_op__or_shows_its_shape),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

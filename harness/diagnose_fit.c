@@ -1,0 +1,454 @@
+/* diagnose_fit.c: see diagnose_fit.h. */
+#include "harness/diagnose_fit.h"
+
+#include "core/compare.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BEYOND 2.0 /* times the profile's own error: a row that differs by more than rounding */
+enum { VALUES = 64, LEAVES = 300, SLOTS_BACK = 4, INERT = 3 };
+
+/* ---- squared errors ---- */
+
+static struct view view_of(const struct dump_tap *t)
+{
+    return (struct view){t->tensor->dtype, t->tensor->data, t->rows, t->cols};
+}
+
+static const struct dump_tap *subject_tap(const struct fitter *f, const char *name)
+{
+    return dump_find(&f->diff->subject, name);
+}
+
+/* Rows of ascending ids against a subject's in any order. */
+static double ids_left(const struct fitter *f, const struct dump_tap *s, const struct dump_tap *t)
+{
+    double differ = 0;
+    for (int64_t r = 0; r < s->rows; r++) {
+        int64_t at = f->diff->rows.row[r];
+        const int32_t *own = (const int32_t *)t->tensor->data + at * t->cols;
+        bool same = true;
+        for (int64_t j = 0; at >= 0 && j < s->cols && same; j++) {
+            int64_t id = dtype_int_at(s->tensor->dtype, s->tensor->data, r * s->cols + j);
+            bool has = false;
+            for (int64_t k = 0; k < t->cols; k++) has |= own[k] == id;
+            same = has;
+        }
+        differ += !same;
+    }
+    return differ;
+}
+
+double fit_left(const struct fitter *f, const struct rerun_taps *taps, int64_t i)
+{
+    const struct dump_tap *t = &taps->dump.taps[i], *s = subject_tap(f, t->name);
+    struct measure m;
+    if (f->rerun.taps[i].ints) return ids_left(f, s, t);
+    measure_views(view_of(s), view_of(t), f->diff->rows.row, &m, NULL, NULL, NULL);
+    return m.special_mismatch ? INFINITY : m.rms_diff * m.rms_diff * (double)m.elements;
+}
+
+double fit_between(const struct fitter *f, const struct rerun_taps *a, const struct rerun_taps *b,
+                   int64_t i)
+{
+    const struct dump_tap *x = &a->dump.taps[i], *y = &b->dump.taps[i];
+    struct measure m;
+    double differ = 0;
+    if (f->rerun.taps[i].ints) {
+        const int32_t *p = x->tensor->data, *q = y->tensor->data;
+        for (int64_t r = 0; r < x->rows; r++)
+            differ += memcmp(p + r * x->cols, q + r * x->cols, (size_t)x->cols * sizeof *p) != 0;
+        return differ;
+    }
+    measure_views(view_of(x), view_of(y), NULL, &m, NULL, NULL, NULL);
+    return m.special_mismatch ? INFINITY : m.rms_diff * m.rms_diff * (double)m.elements;
+}
+
+/* ---- running ---- */
+
+enum err_code fit_run(struct fitter *f, enum rerun_side side, struct faults *faults, int64_t count,
+                      struct rerun_taps *out, bool *ran, struct err *err)
+{
+    struct rerun_how how = {.side = side, .faults = faults, .taps = count};
+    struct err e = ERR_INIT;
+    *ran = false;
+    for (int i = 0; faults && i < faults->count; i++) {
+        if (faults->use[i].row->watch) how.entry = RERUN_LEAD;
+    }
+    bool ids = false;
+    for (int64_t i = 0; i < count; i++) ids |= f->rerun.taps[i].ints;
+    /* First the router's own choice; then, under the subject's, everything else. */
+    how.free_routing = true;
+    if (ids && rerun_go(&f->rerun, how, out, &e) != ERR_OK) goto done;
+    int64_t bytes = 0;
+    int32_t *own = NULL;
+    for (int64_t i = 0; ids && i < count; i++) {
+        if (f->rerun.taps[i].ints) bytes = out->tensors[i].count * (int64_t)sizeof *own;
+    }
+    if (ids) {
+        own = malloc((size_t)bytes + 1);
+        if (!own) return err_set(err, ERR_MEMORY, "run again|expert ids|no memory");
+        memcpy(own, out->ids, (size_t)bytes);
+    }
+    how.free_routing = false;
+    if (!f->ids || count > 1) (void)!rerun_go(&f->rerun, how, out, &e);
+    if (ids) memcpy(out->ids, own, (size_t)bytes);
+    free(own);
+done:
+    if (e.code == ERR_MEMORY) {
+        *err = e;
+        return err->code;
+    }
+    *ran = e.code == ERR_OK;
+    return ERR_OK;
+}
+
+/* ---- where the error lies ---- */
+
+/* Rows of the subject whose difference is more than rounding, as rows of the batch: the first of
+ * them, and the worst. */
+static enum err_code find_rows(struct fitter *f, struct err *err)
+{
+    const struct dump_tap *s = f->subject, *c = &f->clean.dump.taps[0],
+                          *m = &f->clean_math.dump.taps[0];
+    const int64_t *row = f->diff->rows.row;
+    int64_t T = c->rows, worst = -1;
+    double *all = calloc((size_t)(s->rows + T) + 1, sizeof *all), *noise = all + s->rows, most = 0;
+    struct measure m_all;
+    if (!all) return err_set(err, ERR_MEMORY, "diagnose|rows|no memory");
+    if (f->ids) {
+        for (int64_t r = 0; r < s->rows; r++) {
+            const struct dump_tap one = {.tensor = s->tensor, .rows = r + 1, .cols = s->cols};
+            const struct dump_tap less = {.tensor = s->tensor, .rows = r, .cols = s->cols};
+            all[r] = ids_left(f, &one, c) - ids_left(f, &less, c);
+        }
+    } else {
+        measure_views(view_of(s), view_of(c), row, &m_all, NULL, all, NULL);
+        f->col = m_all.special_mismatch ? m_all.first_mismatch.col : m_all.worst.col;
+        measure_views(view_of(c), view_of(m), NULL, &m_all, NULL, noise, NULL);
+    }
+    for (int64_t r = 0; r < s->rows; r++) {
+        if (row[r] < 0 || all[r] <= BEYOND * noise[row[r]]) continue;
+        if (f->bad_rows < FIT_PLACES - 2) f->row[f->bad_rows] = row[r];
+        f->bad_rows++;
+        if (worst >= 0 && !(all[r] > most)) continue;
+        worst = row[r];
+        most = all[r];
+    }
+    free(all);
+    int64_t kept = f->bad_rows < FIT_PLACES - 2 ? f->bad_rows : FIT_PLACES - 2;
+    /* Where most rows are wrong, no single one explains it but the first, which the others see. */
+    f->many = 2 * f->bad_rows > f->rerun.rows.count;
+    for (int64_t i = kept; i < FIT_PLACES; i++) f->row[i] = -1;
+    f->row[FIT_PLACES - 2] = worst;
+    if (kept > 0 && f->row[0] > 0) f->row[FIT_PLACES - 1] = f->row[0] - 1;
+    return ERR_OK;
+}
+
+/* Experts that every bad row chose. */
+static void find_experts(struct fitter *f)
+{
+    const struct config *c = f->diff->loaded.model.config;
+    const struct forced *forced = &f->diff->forced;
+    int64_t layer = f->diff->guilty.layer;
+    if (layer < 0 || !config_is_moe(c, layer) || forced->count == 0) return;
+    const int32_t *ids = forced->ids + layer * forced->rows * forced->top_k;
+    for (int64_t e = 0; e < c->experts && f->experts < FIT_PLACES; e++) {
+        bool all = f->bad_rows > 0;
+        for (int64_t i = 0; all && i < FIT_PLACES - 1; i++) {
+            bool has = f->row[i] < 0;
+            for (int64_t k = 0; k < forced->top_k && !has; k++)
+                has = ids[f->row[i] * forced->top_k + k] == e;
+            all = has;
+        }
+        if (all) f->expert[f->experts++] = e;
+    }
+}
+
+/* ---- one fault ---- */
+
+struct search {
+    struct fitter *f;
+    const struct fault_use *with;
+    struct fault_use use;
+    const char *op;
+    struct hypothesis *best;
+    int leaves, inert; /* combinations tried; of them, those that change nothing */
+};
+
+/* Runs under the fault as it stands in s->use. */
+static enum err_code try_values(struct search *s, struct rerun_taps *out, double *left,
+                                struct err *err)
+{
+    struct faults faults = {0};
+    bool ran;
+    if (s->with) faults.use[faults.count++] = *s->with;
+    faults.use[faults.count++] = s->use;
+    enum err_code rc = fit_run(s->f, RERUN_PROFILE, &faults, 1, out, &ran, err);
+    faults_clear(&faults);
+    *left = rc == ERR_OK && ran ? fit_left(s->f, out, 0) : INFINITY;
+    return rc;
+}
+
+static void keep(struct search *s, double left)
+{
+    struct hypothesis *b = s->best;
+    s->inert += left == s->f->clean_energy;
+    if (left == b->left && b->alsos < DIAGNOSE_ALSO) b->also[b->alsos++] = s->use;
+    if (left >= b->left) return; /* what was tried first is simpler */
+    b->left = left;
+    b->use = s->use;
+    b->alsos = 0;
+}
+
+/* A fitted value is uncertain in its last places; fewer are kept where they leave no more. */
+static enum err_code round_value(struct search *s, int k, struct err *err)
+{
+    double fitted = s->best->use.value[k], left;
+    for (double unit = 1; unit <= 1e4; unit *= 10) {
+        s->use.value[k] = round(fitted * unit) / unit;
+        if (s->use.value[k] == fitted) return ERR_OK;
+        if (try_values(s, &s->f->other, &left, err) != ERR_OK) return err->code;
+        if (left > s->best->left) continue;
+        s->best->left = left;
+        s->best->use = s->use;
+        return ERR_OK;
+    }
+    return ERR_OK;
+}
+
+/* The value that least squares gives where the output is affine in key k: from runs at two values.
+ * Repeated once from the value found, for outputs that are nearly so. */
+static enum err_code fit_linear(struct search *s, int k, struct err *err)
+{
+    struct fitter *f = s->f;
+    double at = s->use.row->keys[k].dflt, next, left;
+    if (at < 0) { /* stands for a value that is not given */
+        if (try_values(s, &f->taps, &left, err) != ERR_OK) return err->code;
+        keep(s, left);
+        at = 1;
+    }
+    s->use.value[k] = at;
+    next = at == 0 ? 1 : 2 * at;
+    if (try_values(s, &f->taps, &left, err) != ERR_OK) return err->code;
+    keep(s, left);
+    for (int turn = 0; turn < 2; turn++) {
+        const struct dump_tap *t = &f->taps.dump.taps[0], *o = &f->other.dump.taps[0];
+        const double *a = t->tensor->data, *b = o->tensor->data;
+        double dd = 0, sd = 0;
+        s->use.value[k] = next;
+        if (try_values(s, &f->other, &left, err) != ERR_OK) return err->code;
+        keep(s, left);
+        for (int64_t r = 0; r < f->subject->rows; r++) {
+            int64_t row = f->diff->rows.row[r];
+            for (int64_t c = 0; row >= 0 && c < t->cols; c++) {
+                double subject, d = (b[row * t->cols + c] - a[row * t->cols + c]) / (next - at);
+                const char *cell = (const char *)f->subject->tensor->data +
+                                   (r * t->cols + c) * dtype_size(f->subject->tensor->dtype);
+                dtype_to_f64(f->subject->tensor->dtype, cell, 1, &subject);
+                dd += d * d;
+                sd += (subject - a[row * t->cols + c]) * d;
+            }
+        }
+        if (!(dd > 0) || !isfinite(sd / dd)) return ERR_OK;
+        double value = at + sd / dd;
+        if (s->use.row->keys[k].whole) value = round(value);
+        if (value == at || value == next) return ERR_OK;
+        next = value;
+    }
+    s->use.value[k] = next;
+    if (try_values(s, &f->other, &left, err) != ERR_OK) return err->code;
+    keep(s, left);
+    return round_value(s, k, err);
+}
+
+static double *add(double *list, int *n, double v)
+{
+    for (int i = 0; i < *n; i++) {
+        if (list[i] == v) return list;
+    }
+    if (*n < VALUES) list[(*n)++] = v;
+    return list;
+}
+
+static bool has_two_outputs(const char *op)
+{
+    return strcmp(op, "mla.kv") == 0 || strcmp(op, "router") == 0;
+}
+
+/* The first row that is wrong, and the few before it: a cached entry shows in the rows that weigh
+ * it enough. */
+static void add_slots(const struct fitter *f, double *list, int *n)
+{
+    const struct rerun *r = &f->rerun;
+    for (int i = 0; i < FIT_PLACES; i++) {
+        if (f->many && i > 0) return;
+        for (int64_t back = 0; f->row[i] >= 0 && back < SLOTS_BACK; back++) {
+            int64_t slot = r->position[f->row[i]] - back;
+            if (slot >= 0) add(list, n, (double)slot);
+        }
+    }
+}
+
+/* What key k is tried at; of those that leave as little the first is kept. */
+static int list_values(const struct search *s, int k, double *list)
+{
+    const struct fitter *f = s->f;
+    const struct fault_key *key = &s->use.row->keys[k];
+    int n = 0;
+    bool rank = strcmp(key->name, "rank") == 0;
+    if (strcmp(key->name, "output") == 0 && !has_two_outputs(s->op)) {
+        add(list, &n, key->dflt);
+        return n;
+    }
+    if (!rank) add(list, &n, key->dflt);
+    for (const double *t = key->tries; key->fit == FIT_TRY && t && !isnan(*t); t++)
+        add(list, &n, *t);
+    if (key->fit != FIT_SITE) return n;
+    if (strcmp(key->name, "expert") == 0) {
+        for (int64_t i = 0; i < f->experts; i++) add(list, &n, (double)f->expert[i]);
+    } else if (strcmp(key->name, "row") == 0) {
+        for (int i = 0; i < (f->many ? 1 : FIT_PLACES); i++) {
+            if (f->row[i] >= 0) add(list, &n, (double)f->row[i]);
+        }
+    } else if (strcmp(key->name, "slot") == 0) {
+        add_slots(f, list, &n);
+    } else if (strcmp(key->name, "col") == 0) {
+        if (f->col >= 0) add(list, &n, (double)f->col);
+    } else if (strcmp(key->name, "call") == 0 && strcmp(s->op, "norm") == 0) {
+        for (int i = 0; i < 2; i++) add(list, &n, i); /* the norms of a layer */
+    } else if (rank) {
+        double ranks = 0;
+        for (int i = 0; i < FAULT_KEYS && s->use.row->keys[i].name; i++) {
+            if (strcmp(s->use.row->keys[i].name, "ranks") == 0) ranks = s->use.value[i];
+        }
+        for (double r = 0; r < ranks; r++) add(list, &n, r);
+        add(list, &n, key->dflt); /* last: where it means one of them, that one is to be named */
+    }
+    return n;
+}
+
+/* Every combination of the values of the keys that stand in `order` from `at` on. */
+static enum err_code descend(struct search *s, const int *order, int keys, int at, struct err *err)
+{
+    double list[VALUES], left;
+    if (at == keys) {
+        /* A fault that changes nothing three times has nothing to edit here. */
+        if (s->leaves >= LEAVES || (s->leaves == INERT && s->inert == INERT)) return ERR_OK;
+        s->leaves++;
+        for (int k = 0; k < FAULT_KEYS && s->use.row->keys[k].name; k++) {
+            if (s->use.row->keys[k].fit != FIT_LINEAR || s->f->ids) continue;
+            double held = s->use.value[k];
+            (void)!fit_linear(s, k, err);
+            s->use.value[k] = held;
+            return err->code;
+        }
+        if (try_values(s, &s->f->taps, &left, err) == ERR_OK) keep(s, left);
+        return err->code;
+    }
+    double held = s->use.value[order[at]];
+    int n = list_values(s, order[at], list);
+    for (int i = 0; i < n && err->code == ERR_OK; i++) {
+        s->use.value[order[at]] = list[i];
+        (void)!descend(s, order, keys, at + 1, err);
+    }
+    s->use.value[order[at]] = held;
+    return err->code;
+}
+
+/* All fits at one op of the span. */
+static enum err_code fit_at(struct search *s, const struct span_op *op, struct err *err)
+{
+    int order[FAULT_KEYS], keys = 0, last = -1;
+    const struct fault_row *row = s->use.row;
+    double before = s->best->left;
+    for (int k = 0; k < FAULT_KEYS && row->keys[k].name; k++) {
+        s->use.value[k] = row->keys[k].dflt;
+        if (strcmp(row->keys[k].name, "layer") == 0)
+            s->use.value[k] = (double)op->layer;
+        else if (row->keys[k].fit == FIT_OP)
+            s->use.value[k] = (double)(op_find(op->op) - op_rows);
+        else if (strcmp(row->keys[k].name, "rank") == 0)
+            last = k; /* how many there are is a key too */
+        else if (row->keys[k].fit != FIT_LINEAR)
+            order[keys++] = k;
+    }
+    if (last >= 0) order[keys++] = last;
+    s->leaves = s->inert = 0;
+    s->op = op->op;
+    if (descend(s, order, keys, 0, err) == ERR_OK && s->best->left < before) {
+        s->best->op = op->op;
+        s->best->layer = op->layer;
+    }
+    return err->code;
+}
+
+enum err_code fit_fault(struct fitter *f, const struct fault_row *row, const struct fault_use *with,
+                        struct hypothesis *out, struct err *err)
+{
+    const struct span *span = &f->diff->guilty.span;
+    struct search s = {.f = f, .with = with, .use = {.row = row}, .best = out};
+    bool names_op = false, first = true;
+    for (int k = 0; k < FAULT_KEYS && row->keys[k].name; k++)
+        names_op |= row->keys[k].fit == FIT_OP;
+    *out = (struct hypothesis){.use = {.row = row}, .layer = -1, .left = INFINITY};
+    for (int k = 0; k < FAULT_KEYS; k++) out->use.value[k] = row->keys[k].dflt;
+    for (int64_t i = 0; i < span->ops && err->code == ERR_OK; i++) {
+        const struct span_op *op = &span->op[i];
+        if (!fault_hosted_by(row, op->op)) continue;
+        bool again = false; /* its keys do not tell this op from an earlier one of its layer */
+        for (int64_t j = 0; j < i; j++) {
+            const struct span_op *o = &span->op[j];
+            again |= o->layer == op->layer && fault_hosted_by(row, o->op) &&
+                     (!names_op || strcmp(o->op, op->op) == 0);
+        }
+        if (again) continue;
+        if (first) {
+            out->op = op->op;
+            out->layer = op->layer;
+        }
+        first = false;
+        (void)!fit_at(&s, op, err);
+    }
+    if (!(f->clean_energy > 0) || isinf(out->left))
+        out->explains = isinf(f->clean_energy) || !(f->clean_energy > 0) ? 0 : -1;
+    else
+        out->explains = isinf(f->clean_energy) ? 1 : 1 - out->left / f->clean_energy;
+    return err->code;
+}
+
+/* ---- opening ---- */
+
+enum err_code fitter_open(struct fitter *f, const struct diff *d, int threads, struct err *err)
+{
+    bool ran[2] = {false, false};
+    *f = (struct fitter){.diff = d, .subject = d->guilty.pair->subject};
+    f->ids = d->guilty.pair->truth->kind == TAP_EXPERTS;
+    if (rerun_open(&f->rerun, d, threads, err) != ERR_OK) return err->code;
+    struct rerun_taps *const all[] = {&f->clean, &f->clean_math, &f->taps, &f->other};
+    for (int i = 0; i < 4; i++) {
+        if (rerun_taps_make(all[i], &f->rerun, err) != ERR_OK) return err->code;
+    }
+    int64_t n = f->rerun.count;
+    if (fit_run(f, RERUN_PROFILE, NULL, n, &f->clean, &ran[0], err) != ERR_OK ||
+        fit_run(f, RERUN_MATH, NULL, n, &f->clean_math, &ran[1], err) != ERR_OK)
+        return err->code;
+    f->usable = ran[0] && ran[1];
+    if (!f->usable) return ERR_OK; /* the router's own choice can fail on what the subject holds */
+    f->clean_energy = fit_left(f, &f->clean, 0);
+    f->clean_noise = fit_between(f, &f->clean, &f->clean_math, 0);
+    if (find_rows(f, err) != ERR_OK) return err->code;
+    find_experts(f);
+    return ERR_OK;
+}
+
+void fitter_close(struct fitter *f)
+{
+    rerun_taps_free(&f->clean);
+    rerun_taps_free(&f->clean_math);
+    rerun_taps_free(&f->taps);
+    rerun_taps_free(&f->other);
+    rerun_close(&f->rerun);
+}

@@ -1,0 +1,47 @@
+/* diagnose_fit.h: one fault against the guilty tap, its keys fitted; private to diagnose*.c. */
+#ifndef ASSAY_HARNESS_DIAGNOSE_FIT_H
+#define ASSAY_HARNESS_DIAGNOSE_FIT_H
+
+#include "harness/rerun.h"
+
+enum { FIT_PLACES = 8 };
+
+/* What all hypotheses are held against. */
+struct fitter {
+    const struct diff *diff;
+    struct rerun rerun;
+    bool usable;                    /* the span runs on the subject's inputs without a fault */
+    const struct dump_tap *subject; /* the guilty tap as the subject has it */
+    struct rerun_taps clean, clean_math;
+    struct rerun_taps taps, other; /* of the run at hand; of a second one for least squares */
+    double clean_energy; /* |subject - clean|^2 at the guilty tap; ids: rows that differ */
+    double clean_noise;  /* |clean - exact|^2 there */
+    bool ids;            /* the guilty tap holds expert ids */
+    /* Rows of the batch that differ by more than rounding; and which experts they all chose. */
+    int64_t row[FIT_PLACES], bad_rows, expert[FIT_PLACES], experts;
+    bool many;   /* more than half of the rows */
+    int64_t col; /* of the worst cell */
+};
+
+enum err_code fitter_open(struct fitter *f, const struct diff *d, int threads,
+                          struct err *err) ERR_USED;
+void fitter_close(struct fitter *f);
+
+/* |subject - taps|^2 at the tap of index i in f->rerun.taps, over the rows of both; infinite where
+ * NaN and infinities do not match. Ids: rows that chose otherwise. */
+double fit_left(const struct fitter *f, const struct rerun_taps *taps, int64_t i);
+/* |a - b|^2 at tap i. */
+double fit_between(const struct fitter *f, const struct rerun_taps *a, const struct rerun_taps *b,
+                   int64_t i);
+
+/* Runs the span under these faults as far as the first `count` kept taps; ids come from a run in
+ * which the router chooses. A fault that cannot run here: ERR_OK with *ran false. */
+enum err_code fit_run(struct fitter *f, enum rerun_side side, struct faults *faults, int64_t count,
+                      struct rerun_taps *out, bool *ran, struct err *err) ERR_USED;
+
+/* The keys of `row` that leave the least at the guilty tap. `with`: a fault that is active beside
+ * it, or NULL. Fills out->use, ->op, ->layer, ->left, ->explains. */
+enum err_code fit_fault(struct fitter *f, const struct fault_row *row, const struct fault_use *with,
+                        struct hypothesis *out, struct err *err) ERR_USED;
+
+#endif

@@ -2,7 +2,7 @@
 #include "harness/verb.h"
 
 #include "core/file.h"
-#include "harness/json_memory.h"
+#include "harness/library_memory.h"
 
 #include <fcntl.h>
 #ifdef __GLIBC__
@@ -14,8 +14,8 @@
 #include <string.h>
 
 static const struct verb *const verbs[] = {
-    &verb_forward, &verb_diff,  &verb_op,  &verb_generate, &verb_synth,
-    &verb_doctor,  &verb_cover, &verb_run, &verb_inspect,  NULL,
+    &verb_forward, &verb_diff, &verb_op,      &verb_generate, &verb_synth, &verb_doctor,
+    &verb_cover,   &verb_run,  &verb_inspect, &verb_extract,  &verb_fault, NULL,
 };
 
 static void print_usage(FILE *f)
@@ -173,12 +173,13 @@ static void keep_pages(void)
 int assay_main(int argc, char **argv)
 {
     keep_pages();
-    json_memory_guard(argc, argv);
+    library_memory_guard(argc, argv);
     fill_standard_streams();
     handle(SIGINT);
     handle(SIGTERM);
     handle(SIGHUP);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes is an error of writing, as a full disk is */
     if (argc < 2) {
         print_usage(stderr);
         return err_exit(ERR_USAGE);

@@ -234,7 +234,7 @@ static int counted_main(int argc, char **argv, char **envp)
                *r = getenv("ASSAY_FAULT_REPORT");
     snprintf(kind, sizeof kind, "%s", k ? k : "");
     snprintf(report, sizeof report, "%s", r ? r : "");
-    fail_at = n ? atol(n) : 0;
+    fail_at = n ? strtol(n, NULL, 10) : 0;
     /* Only this process: its children are counted by nobody. */
     unsetenv("LD_PRELOAD");
     atexit(write_report);

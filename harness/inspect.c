@@ -94,11 +94,12 @@ void ins_problem(struct inspection *s, struct ins_problem p)
 {
     const struct {
         const char *key, *text;
-    } fields[] = {{"what", p.what},   {"where", p.where},   {"tensor", p.tensor},
-                  {"found", p.found}, {"wanted", p.wanted}, {"group", p.group}};
+    } fields[] = {{"what", p.what},    {"where", p.where},   {"tensor", p.tensor},
+                  {"found", p.found},  {"wanted", p.wanted}, {"group", p.group},
+                  {"remedy", p.remedy}};
     json_t *o = json_object();
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        if (i == 5 && !p.group) continue;
+        if (i >= 5 && !fields[i].text) continue;
         if (json_object_set_new(o, fields[i].key, ins_json(fields[i].text ? fields[i].text : "")))
             s->broken = true;
     }

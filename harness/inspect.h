@@ -72,9 +72,10 @@ struct inspection {
 };
 
 /* One thing that is wrong. `group`: problems of the same group are shown as one line; NULL: those
- * with the same words whose tensors differ in numbers only. Texts are copied. */
+ * with the same words whose tensors differ in numbers only. `remedy`: what to do about it, where
+ * `found` is a cause; NULL: nothing but what is wanted. Texts are copied. */
 struct ins_problem {
-    const char *what, *where, *tensor, *found, *wanted, *group;
+    const char *what, *where, *tensor, *found, *wanted, *group, *remedy;
 };
 
 /* ---- inspect.c: the parts that all share ---- */

@@ -203,7 +203,7 @@ static void say(struct inspection *s, json_t *list, const char *what, const char
                 const char *tensor, const char *found, const char *wanted, const char *group)
 {
     if (json_array_append_new(list, ins_json(tensor))) s->broken = true;
-    ins_problem(s, (struct ins_problem){what, where, tensor, found, wanted, group});
+    ins_problem(s, (struct ins_problem){what, where, tensor, found, wanted, group, NULL});
 }
 
 static void compare(struct inspection *s, struct change *x, const struct wanted *w,
@@ -260,20 +260,20 @@ static void compare_files(const struct contract *c, const struct change *x)
 {
     struct inspection *s = c->s;
     if (strcmp(s->config.sha256, c->head.config_sha256) != 0)
-        ins_problem(s,
-                    (struct ins_problem){"changed since recorded", "config.json", "",
-                                         ins_text(s, "SHA-256 %s", s->config.sha256),
-                                         ins_text(s, "SHA-256 %s", c->head.config_sha256), NULL});
+        ins_problem(s, (struct ins_problem){"changed since recorded", "config.json", "",
+                                            ins_text(s, "SHA-256 %s", s->config.sha256),
+                                            ins_text(s, "SHA-256 %s", c->head.config_sha256), NULL,
+                                            NULL});
     for (int64_t i = 0; i < c->file_count; i++) {
         for (int64_t k = 0; k < s->file_count; k++) {
             const struct ins_file *f = &s->files[k];
             if (strcmp(f->name, c->files[i].name) != 0 || f->lost || x->touched[k] ||
                 strcmp(f->header_sha256, c->files[i].header) == 0)
                 continue;
-            ins_problem(s,
-                        (struct ins_problem){"header changed since recorded", f->name, "",
-                                             ins_text(s, "SHA-256 %s", f->header_sha256),
-                                             ins_text(s, "SHA-256 %s", c->files[i].header), NULL});
+            ins_problem(s, (struct ins_problem){"header changed since recorded", f->name, "",
+                                                ins_text(s, "SHA-256 %s", f->header_sha256),
+                                                ins_text(s, "SHA-256 %s", c->files[i].header), NULL,
+                                                NULL});
         }
     }
 }

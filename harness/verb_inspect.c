@@ -1,8 +1,9 @@
-/* verb_inspect.c: what a checkpoint, a dump or a safetensors file is, and all that is wrong with
- * it. */
+/* verb_inspect.c: what a checkpoint, a draft head, a dump, training samples or a safetensors file
+ * is, and all that is wrong with it. */
 #include "core/file.h"
 #include "core/text.h"
-#include "harness/inspect.h"
+#include "harness/inspect_head.h"
+#include "harness/inspect_samples.h"
 #include "harness/session.h"
 #include "harness/verb.h"
 #include "reports/text.h"
@@ -13,16 +14,65 @@
 enum { LINES = 40 };
 
 static const struct option_row options[] = {
-    {"--model", "MODEL", "of a dump: the model whose taps it should hold", false},
+    {"--model", "MODEL", "of a dump, a head, samples: the model that they belong to", false},
+    {"--samples", "DIR", "of a head: samples that tell which wiring explains them best", false},
+    {"--count", "N", "samples that are read (default 64)", false},
+    {"--rows", "N", "tokens of them that are recomputed (default 1024)", false},
     {"--record", "FILE", "write the checkpoint's contract: a hash of every tensor", false},
     {"--against", "FILE", "what changed since the contract was recorded", false},
-    {"--threads", "N", "threads that hash (default: all)", false},
+    {"--threads", "N", "threads that hash or compute (default: all)", false},
     {NULL, NULL, NULL, false},
 };
+
+/* ---- samples and heads ---- */
+
+enum { COUNT = 64, ROWS = 1024 };
+
+/* What may be asked of samples and heads. */
+static enum err_code read_sampling(const struct args *a, struct samples_options *o, struct err *err)
+{
+    int64_t threads;
+    *o = (struct samples_options){0};
+    if (args_has(a, "--record") || args_has(a, "--against"))
+        return err_set(err, ERR_USAGE,
+                       "arguments|%s|--record or --against|the folder of a "
+                       "checkpoint",
+                       a->word[0]);
+    if (!args_has(a, "--model") && args_has(a, "--rows"))
+        return err_set(err, ERR_USAGE, "arguments|inspect|--rows alone|--model with it");
+    if (args_int(a, "--count", 1, INT32_MAX, COUNT, &o->count, err) != ERR_OK ||
+        args_int(a, "--rows", 1, INT32_MAX, ROWS, &o->rows, err) != ERR_OK ||
+        args_int(a, "--threads", 1, SESSION_THREADS_MAX, session_defaults().threads, &threads,
+                 err) != ERR_OK)
+        return err->code;
+    o->threads = (int)threads;
+    return ERR_OK;
+}
+
+static enum err_code inspect_sampling(const struct args *a, struct inspection *s, bool head,
+                                      json_t *result, struct err *err)
+{
+    struct samples_options o;
+    const char *samples = args_value(a, "--samples"), *model = args_value(a, "--model");
+    if (read_sampling(a, &o, err) != ERR_OK) return err->code;
+    if (samples && !head)
+        return err_set(err, ERR_USAGE, "arguments|%s|--samples with samples|a draft head",
+                       a->word[0]);
+    if (samples && !model)
+        return err_set(err, ERR_USAGE, "arguments|inspect|--samples alone|--model with it");
+    return head ? inspect_head(s, &o, model, samples, result, err)
+                : inspect_samples(s, &o, model, result, err);
+}
+
+/* ---- checkpoints, dumps, files ---- */
 
 static enum err_code check_options(const struct args *a, bool folder, bool dump, struct err *err)
 {
     const char *record = args_value(a, "--record"), *against = args_value(a, "--against");
+    if (args_has(a, "--samples") || args_has(a, "--count") || args_has(a, "--rows"))
+        return err_set(err, ERR_USAGE,
+                       "arguments|%s|--samples, --count or --rows|a draft head or samples",
+                       a->word[0]);
     if (record && against)
         return err_set(err, ERR_USAGE, "arguments|inspect|--record and --against|one of them");
     if ((record || against) && !folder)
@@ -32,7 +82,8 @@ static enum err_code check_options(const struct args *a, bool folder, bool dump,
         return err_set(err, ERR_USAGE,
                        "arguments|inspect|--threads alone|--record or --against with it");
     if (args_has(a, "--model") && !dump)
-        return err_set(err, ERR_USAGE, "arguments|%s|%s with --model|a dump", a->word[0],
+        return err_set(err, ERR_USAGE,
+                       "arguments|%s|%s with --model|a dump, a draft head or samples", a->word[0],
                        folder ? "a folder" : "a file without taps");
     return ERR_OK;
 }
@@ -60,7 +111,9 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
 {
     struct inspection s;
     inspection_open(&s, a->word[0]);
-    enum err_code rc = inspect(a, &s, result, err);
+    bool head = head_is(s.path);
+    enum err_code rc = head || sample_is(s.path) ? inspect_sampling(a, &s, head, result, err)
+                                                 : inspect(a, &s, result, err);
     progress_end();
     if (rc == ERR_OK && json_array_size(s.problems) > 0) rc = ERR_DIFF;
     if (!a->json && (rc == ERR_OK || rc == ERR_DIFF))
@@ -71,8 +124,8 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
 
 const struct verb verb_inspect = {
     .name = "inspect",
-    .usage = "PATH [--model MODEL] [--record FILE | --against FILE]",
-    .about = "what a checkpoint or a dump is, what is wrong with it, what changed",
+    .usage = "PATH [--model MODEL] [--samples DIR] [--record FILE | --against FILE]",
+    .about = "what a checkpoint, head, dump or sample is, what is wrong with it, what changed",
     .words_min = 1,
     .words_max = 1,
     .options = options,

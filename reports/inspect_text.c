@@ -63,6 +63,12 @@ static json_t *grouped(const json_t *problems)
 
 static void print_problem(const json_t *p, long long count, FILE *out)
 {
+    if (text_at(p, "remedy")[0]) {
+        fprintf(out, "  %s: %s: %s: %s%s", text_at(p, "what"), text_at(p, "where"),
+                text_at(p, "found"), text_at(p, "remedy"), count > 1 ? "" : "\n");
+        if (count > 1) fprintf(out, " (and %lld more like it)\n", count - 1);
+        return;
+    }
     fprintf(out, "  %s: %s%s%s: found %s, wanted %s", text_at(p, "what"), text_at(p, "where"),
             text_at(p, "tensor")[0] ? ": " : "", text_at(p, "tensor"), text_at(p, "found"),
             text_at(p, "wanted"));
@@ -136,6 +142,79 @@ static void print_dump(const json_t *r, FILE *out)
     }
 }
 
+/* "entry 3, output of layer 2, no norm" */
+static void print_entry(const json_t *o, FILE *out)
+{
+    long long entry = int_at(o, "entry");
+    if (!json_is_integer(json_object_get(o, "entry"))) {
+        fprintf(out, "no entry of the model");
+        return;
+    }
+    fprintf(out, "entry %lld", entry);
+    if (entry > 0) fprintf(out, ", output of layer %lld", entry - 1);
+    if (strcmp(text_at(o, "norm"), "final") == 0) fprintf(out, ", after the final norm");
+}
+
+static double real_at(const json_t *o, const char *key)
+{
+    return json_number_value(json_object_get(o, key));
+}
+
+static void print_states(const json_t *r, FILE *out)
+{
+    const json_t *state;
+    size_t i;
+    if (text_at(r, "format")[0])
+        fprintf(out, "  %s: %lld samples, %lld looked at, %lld of %lld rows recomputed\n",
+                text_at(r, "format"), int_at(r, "samples"), int_at(r, "looked_at"),
+                int_at(r, "recomputed_rows"), int_at(r, "rows"));
+    json_array_foreach(json_object_get(r, "states"), i, state)
+    {
+        const json_t *next = json_object_get(state, "next_best");
+        fprintf(out, "  state %lld: ", int_at(state, "stored"));
+        print_entry(state, out);
+        fprintf(out, ", error %.2g", real_at(state, "error"));
+        if (json_is_object(next)) {
+            fprintf(out, "; next best ");
+            print_entry(next, out);
+            fprintf(out, ", %.2g", real_at(next, "error"));
+        }
+        fprintf(out, "\n");
+    }
+}
+
+static void print_numbers(const json_t *list, const char *format, FILE *out)
+{
+    const json_t *x;
+    size_t i;
+    json_array_foreach(list, i, x)
+    {
+        if (i) fputc(' ', out);
+        fprintf(out, format, json_number_value(x));
+    }
+}
+
+static void print_settings(const json_t *r, FILE *out)
+{
+    enum { SHOWN = 5 };
+    const json_t *s;
+    size_t i;
+    json_array_foreach(json_object_get(r, "settings"), i, s)
+    {
+        if (i >= SHOWN) break;
+        fprintf(out, "  %2zu. %-44s %.3f bits a choice; KL ", i + 1, text_at(s, "setting"),
+                real_at(s, "choice_bits"));
+        print_numbers(json_object_get(s, "bits"), "%.3f", out);
+        fprintf(out, " bits; right ");
+        print_numbers(json_object_get(s, "cond_acc"), "%.3f", out);
+        fprintf(out, "\n");
+    }
+    json_array_foreach(json_object_get(r, "notes"), i, s)
+    {
+        fprintf(out, "  note: %s\n", json_string_value(s));
+    }
+}
+
 static void print_contract(const json_t *r, FILE *out)
 {
     const json_t *record = json_object_get(r, "recorded"), *against = json_object_get(r, "against");
@@ -168,6 +247,8 @@ void report_inspect_text(const json_t *r, FILE *out, bool colour, int lines_max)
                 int_at(r, "layers"), int_at(r, "experts"));
     fprintf(out, "; %zu problem%s\n", problems, problems == 1 ? "" : "s");
     print_dump(r, out);
+    print_states(r, out);
+    print_settings(r, out);
     print_groups(r, out);
     print_known(r, out);
     print_problems(r, out, lines_max);

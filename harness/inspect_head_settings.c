@@ -224,6 +224,44 @@ static void report_differences(struct trials *t, const struct setting *best, str
     }
 }
 
+/* Bits that the target needs for the next token of a row, over the draft's ids; false: no id of it.
+ */
+static bool text_bits(const struct trials *t, const struct looked *k, int64_t row, double *bits)
+{
+    const struct truth *truth = &t->samples->truth;
+    int64_t n = t->head->config.draft_vocab, token = k->file.sample.token[row + 1], at = -1;
+    for (int64_t i = 0; i < n && at < 0; i++) {
+        if (t->head->target_id[i] == token) at = i;
+    }
+    if (at < 0) return false;
+    const float *z = truth->logits + (k->first + row) * n;
+    double most = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < n; i++) most = fmax(most, (double)z[i]);
+    for (int64_t i = 0; i < n; i++) sum += exp((double)z[i] - most);
+    *bits = (log(sum) + most - (double)z[at]) / log(2);
+    return true;
+}
+
+/* The samples' text is of the kind that the target writes: it needs surely fewer bits for it than
+ * one who knows nothing. On any other text a head cannot be asked to draft. */
+static bool text_is_the_targets(const struct trials *t)
+{
+    double chance = log2((double)t->head->config.draft_vocab), n = 0, sum = 0, squares = 0;
+    for (int64_t i = 0; i < t->samples->count; i++) {
+        const struct looked *k = &t->samples->looked[i];
+        for (int64_t row = 0; row + 1 < k->rows; row++) {
+            double bits;
+            if (!text_bits(t, k, row, &bits)) continue;
+            n++;
+            sum += bits;
+            squares += bits * bits;
+        }
+    }
+    if (n < 2) return false;
+    double mean = sum / n, error = sqrt(fmax(squares / n - mean * mean, 0) / n);
+    return chance - mean > HEAD_SURE * error;
+}
+
 /* A head that explains nothing under any wiring. What the best of K settings with one fitted
  * number saves by chance, in nats over all rows, passes log(20 K) once in twenty times; a head that
  * drafts at all saves a nat a row. */
@@ -234,6 +272,9 @@ static void judge_at_all(struct trials *t, const struct trial *best)
     double luck = log(20 * (double)t->count);
     if (rows < 3 * luck)
         note(t, ins_text(t->s, "%.0f rows are too few to tell how the head is wired", rows));
+    else if (!(saved > luck) && !text_is_the_targets(t))
+        note(t, "the samples' text is not what this target writes, nor does the head explain it: "
+                "nothing can be told of the head from them");
     else if (!(saved > luck))
         problem(t, "the head explains nothing",
                 ins_text(t->s,

@@ -32,7 +32,7 @@ mkdir -p "$build/cover"
 ASSAY_COVER=$(cd "$build/cover" && pwd)
 export ASSAY_COVER
 status=0
-ctest --test-dir "$build" --no-tests=error --output-on-failure --output-junit ctest.xml || status=$?
+ctest --test-dir "$build" --parallel "$(nproc)" --no-tests=error --output-on-failure --output-junit ctest.xml || status=$?
 if [ ! -s "$build/ctest.xml" ]; then
     echo "ci/test.sh: failed: ctest ended with $status and left no results" >&2
     exit 1

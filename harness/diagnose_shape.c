@@ -113,8 +113,8 @@ static enum err_code find_places(const struct shape_input *in, struct error_shap
     cut_columns(out, "group of 32", column, in->cols, GROUP, total, list);
     if (in->heads > 0)
         cut_columns(out, "head", column, in->cols, in->cols / in->heads, total, list);
-    for (int64_t ranks = 8; ranks >= 4; ranks /= 2) {
-        snprintf(what, sizeof what, "rank of %lld", (long long)ranks);
+    for (int ranks = 8; ranks >= 4; ranks /= 2) {
+        snprintf(what, sizeof what, "rank of %d", ranks);
         if (in->cols % ranks == 0)
             cut_columns(out, what, column, in->cols, in->cols / ranks, total, list);
     }

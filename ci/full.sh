@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that is too slow for every change: sanitizers, coverage with a floor, fuzzing, a long sweep of the ops,
-# the debug preset. Exit 0 only if all of it holds. FUZZ_SECONDS: of each fuzz target (60). SWEEP_COUNT: cases an op.
+# the whole fault campaign, the debug preset. Exit 0 only if all of it holds. FUZZ_SECONDS: of each fuzz target (60). SWEEP_COUNT: cases an op.
 set -Eeuo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -64,4 +64,6 @@ begin "sweep, $sweep_count cases an op"
 cmake --preset release > build/release.log
 cmake --build --preset release --parallel "$jobs" >> build/release.log
 build/release/bin/assay op --sweep --count "$sweep_count"
+begin "fault campaign, every site"
+ci/faults.sh --whole
 echo "full: pass"

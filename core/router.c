@@ -146,43 +146,81 @@ void router_choose(const struct router *op, const double *keys, bool *kept, doub
     }
 }
 
-double router_gap(const struct router *op, const double *keys, const int32_t *ids, bool *by_group)
+/* What a set of experts says of each group. */
+struct group_fit {
+    double score[ROUTER_GROUPS_MAX];
+    double hurt[ROUTER_GROUPS_MAX]; /* where it is kept: its best rejected key over the worst chosen
+                                       one, at least 0 */
+    bool used[ROUTER_GROUPS_MAX];   /* experts of the set lie in it: it was kept */
+};
+
+static void fit_groups(const struct router *op, const double *keys, const int32_t *ids,
+                       struct group_fit *f)
 {
-    CHECK(op->groups >= 1 && op->groups <= ROUTER_GROUPS_MAX);
-    int64_t groups = op->groups, per_group = op->E / groups;
-    bool kept[ROUTER_GROUPS_MAX] = {false};
-    double score[ROUTER_GROUPS_MAX] = {0}, worst_kept = INFINITY, best_left = -INFINITY;
-    for (int64_t g = 0; g < groups; g++)
-        score[g] = groups > 1 ? router_group_score(op, keys, g) : 0;
-    for (int64_t j = 0; j < op->top_k; j++) kept[ids[j] / per_group] = true;
-    keep_best_groups(op, score, kept);
-    int64_t kept_count = 0;
-    for (int64_t g = 0; g < groups; g++) {
-        kept_count += kept[g];
-        if (kept[g])
-            worst_kept = fmin(worst_kept, score[g]);
-        else
-            best_left = fmax(best_left, score[g]);
+    int64_t per_group = op->E / op->groups;
+    double worst_chosen = INFINITY;
+    for (int64_t j = 0; j < op->top_k; j++) worst_chosen = fmin(worst_chosen, keys[ids[j]]);
+    for (int64_t g = 0; g < op->groups; g++) {
+        f->score[g] = op->groups > 1 ? router_group_score(op, keys, g) : 0;
+        f->hurt[g] = 0;
+        f->used[g] = false;
     }
-    *by_group = false;
-    if (kept_count >
-        op->top_groups) { /* more groups than any choice can keep: no change of keys explains it */
-        *by_group = true;
-        return INFINITY;
-    }
-    double worst_chosen = INFINITY, best_rejected = -INFINITY;
     for (int64_t e = 0, j = 0; e < op->E; e++) {
-        bool chosen = j < op->top_k && ids[j] == e;
-        if (chosen) {
-            worst_chosen = fmin(worst_chosen, keys[e]);
+        int64_t g = e / per_group;
+        if (j < op->top_k && ids[j] == e) {
+            f->used[g] = true;
             j++;
-        } else if (kept[e / per_group]) {
-            best_rejected = fmax(best_rejected, keys[e]);
+        } else {
+            f->hurt[g] = fmax(f->hurt[g], keys[e] - worst_chosen);
         }
     }
-    double expert_gap = fmax(best_rejected - worst_chosen, 0),
-           group_gap = fmax(best_left - worst_kept, 0);
+}
+
+/* The gap where these groups were kept. */
+static double gap_of_kept(const struct router *op, const struct group_fit *f, const bool *kept,
+                          bool *by_group)
+{
+    double expert_gap = 0, worst_kept = INFINITY, best_left = -INFINITY;
+    for (int64_t g = 0; g < op->groups; g++) {
+        if (kept[g]) {
+            worst_kept = fmin(worst_kept, f->score[g]);
+            expert_gap = fmax(expert_gap, f->hurt[g]);
+        } else {
+            best_left = fmax(best_left, f->score[g]);
+        }
+    }
+    double group_gap = fmax(best_left - worst_kept, 0);
     if (op->method == TOPK_NOAUX_TC) group_gap /= 2; /* a group's score is a sum of two keys */
     *by_group = group_gap > expert_gap;
     return fmax(expert_gap, group_gap);
+}
+
+/* The set may leave groups unused that were kept all the same: those that make the least of it are
+ * found by a limit on what they hurt, the best scores among those within it. */
+double router_gap(const struct router *op, const double *keys, const int32_t *ids, bool *by_group)
+{
+    CHECK(op->groups >= 1 && op->groups <= ROUTER_GROUPS_MAX);
+    struct group_fit f;
+    double least = INFINITY, score[ROUTER_GROUPS_MAX];
+    int64_t used = 0;
+    fit_groups(op, keys, ids, &f);
+    for (int64_t g = 0; g < op->groups; g++) used += f.used[g];
+    *by_group = true; /* more groups than any choice can keep: no change of keys explains it */
+    for (int64_t limit = 0; limit < op->groups && used <= op->top_groups; limit++) {
+        bool kept[ROUTER_GROUPS_MAX], grouped;
+        int64_t within = used;
+        for (int64_t g = 0; g < op->groups; g++) {
+            bool allowed = f.used[g] || f.hurt[g] <= f.hurt[limit];
+            kept[g] = f.used[g];
+            score[g] = allowed ? f.score[g] : -INFINITY;
+            within += allowed && !f.used[g];
+        }
+        if (within < op->top_groups) continue;
+        keep_best_groups(op, score, kept);
+        double gap = gap_of_kept(op, &f, kept, &grouped);
+        if (!(gap < least)) continue;
+        least = gap;
+        *by_group = grouped;
+    }
+    return least;
 }

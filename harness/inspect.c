@@ -193,9 +193,13 @@ enum err_code ins_path(const struct inspection *s, int64_t file, char *out, stru
 
 /* ---- the steps ---- */
 
-static enum err_code no_memory(const struct inspection *s, struct err *err)
+static enum err_code check_broken(const struct inspection *s, struct err *err)
 {
     if (!s->broken) return ERR_OK;
+    if (s->cause.code != ERR_OK) {
+        *err = s->cause;
+        return err->code;
+    }
     return err_set(err, ERR_MEMORY, "inspect|%s|no memory", s->path);
 }
 
@@ -209,10 +213,10 @@ enum err_code inspect_folder(struct inspection *s, struct err *err)
     for (int64_t i = 0; i < s->file_count && !s->broken; i++) ins_read_header(s, i);
     ins_fix_prefix(s);
     ins_sort(s);
-    if (no_memory(s, err) != ERR_OK || ins_check_layout(s, err) != ERR_OK) return err->code;
+    if (check_broken(s, err) != ERR_OK || ins_check_layout(s, err) != ERR_OK) return err->code;
     if (s->has_index) ins_check_index(s);
     ins_check_weight_shapes(s);
-    return no_memory(s, err);
+    return check_broken(s, err);
 }
 
 /* A dump says so in its metadata, or holds a tap. */
@@ -238,7 +242,7 @@ enum err_code inspect_file(struct inspection *s, bool *dump, struct err *err)
     file_unmap(&map);
     const char *slash = strrchr(s->path, '/');
     (void)ins_file_of(s, slash ? slash + 1 : s->path);
-    if (no_memory(s, err) != ERR_OK) return err->code;
+    if (check_broken(s, err) != ERR_OK) return err->code;
     ins_read_header(s, 0);
     if (s->files[0].lost && s->tensor_count == 0 && !text_ends(s->path, ".safetensors"))
         return err_set(err, ERR_INPUT, "inspect|%s|%s|a folder, a dump or a safetensors file",
@@ -246,5 +250,5 @@ enum err_code inspect_file(struct inspection *s, bool *dump, struct err *err)
     ins_report_lost(s);
     ins_sort(s);
     *dump = is_dump(s);
-    return no_memory(s, err);
+    return check_broken(s, err);
 }

@@ -66,7 +66,8 @@ struct inspection {
     int64_t absent_count;
     json_t *problems, *missing, *extra, *known;
     int64_t unwritten; /* weight_shape tensors that lie in a hole of their file */
-    bool broken;       /* no memory for a result */
+    bool broken;       /* no memory for a result, or `cause` */
+    struct err cause;  /* what the machine refused: no finding about the files */
     char scratch[8][768];
     int turn;
 };
@@ -77,6 +78,12 @@ struct inspection {
 struct ins_problem {
     const char *what, *where, *tensor, *found, *wanted, *group, *remedy;
 };
+
+/* What the machine refused (memory, a mapping, a read): no finding about the files. */
+static inline bool ins_refused(const struct err *e)
+{
+    return e->code == ERR_IO || e->code == ERR_MEMORY;
+}
 
 /* ---- inspect.c: the parts that all share ---- */
 

@@ -316,7 +316,12 @@ void ins_read_header(struct inspection *s, int64_t file)
     struct stat st;
     struct header h = {.s = s, .file = file, .name = s->files[file].name};
     if (ins_path(s, file, path, &err) != ERR_OK || file_map(path, &map, &err) != ERR_OK) {
-        lose(&h, err.found);
+        if (!ins_refused(&err)) {
+            lose(&h, err.found);
+            return;
+        }
+        s->broken = true;
+        s->cause = err;
         return;
     }
     if (stat(path, &st) == 0) {

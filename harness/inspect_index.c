@@ -196,6 +196,8 @@ enum err_code ins_list_files(struct inspection *s, struct err *err)
         if (file_map(path, &map, &trouble) == ERR_OK) {
             ins_parse_index(s, map.data ? (const char *)map.data : "", map.size);
             file_unmap(&map);
+        } else if (ins_refused(&trouble)) {
+            *err = trouble;
         } else {
             problem(s, "index", "", trouble.found, "a file that can be read");
         }

@@ -2,12 +2,14 @@
  *
  *   user       --bound B: the tap's relative RMS <= B, each row's <= 4 B
  *   measured   twice the error of the reference's own run in the subject's profile, against the
- *              same truth: rows of 64 columns or more each on their own; narrower ones pooled over
+ *              same truth: rows of 64 columns or more each on their own, but no less than the tap's
+ *              relative RMS (the profile's run may be lucky in a row); narrower ones pooled over
  *              rows, and each row below the pooled bound times the chi quantile of its width at
- * 1e-9 a run. Floor: one ulp of the subject's type derived    random walk of roundings: sqrt( (4
- * u)^2 n + (8 u32)^2 n K/64 ), u the unit roundoff of the coarser of the two types, K the longest
- * sum (widest tap), n the ops up to this tap, or 3 roundings for each op since what the subject
- * recorded (anchored); each row 4 times that
+ *              1e-9 a run. Floor: one ulp of the subject's type
+ *   derived    random walk of roundings: sqrt( (4 u)^2 n + (8 u32)^2 n K/64 ), u the unit roundoff
+ *              of the coarser of the two types, K the longest sum (widest tap), n the ops up to
+ *              this tap, or 3 roundings for each op since what the subject recorded (anchored);
+ *              each row 4 times that
  *
  * All are judged as if (!(x <= bound)) fail. Test: tests/test_judge.c */
 #ifndef ASSAY_HARNESS_JUDGE_H

@@ -14,10 +14,8 @@ static const struct {
     const char *name;
     const struct verb *verb;
 } kinds[PLAN_KINDS] = {
-    [PLAN_FORWARD] = {"forward", &verb_forward},
-    [PLAN_DIFF] = {"diff", &verb_diff},
-    [PLAN_GENERATE] = {"generate", &verb_generate},
-    [PLAN_OP] = {"op", &verb_op},
+    [PLAN_FORWARD] = {"forward", &verb_forward},    [PLAN_DIFF] = {"diff", &verb_diff},
+    [PLAN_GENERATE] = {"generate", &verb_generate}, [PLAN_OP] = {"op", &verb_op},
     [PLAN_FAULT] = {"fault", &verb_fault},
 };
 

@@ -112,6 +112,24 @@ static void measured_bound__allows_twice_the_profile_error__row_by_row(void **st
     assert_non_null(strstr(j.from, "measured"));
 }
 
+/* A row that the profile's run happened to get right may be as wrong as the others are. */
+static void measured_bound__gives_a_lucky_row_the_tap_s_error(void **state)
+{
+    (void)state;
+    struct court c;
+    struct fake s, t, p;
+    make(&t, "layers.0.attn", WIDE, 1, 0, "none");
+    make(&p, "layers.0.attn", WIDE, 1, 0.02, "profile");
+    memcpy(p.data + 4 * WIDE, t.data + 4 * WIDE, WIDE * sizeof *p.data);
+    open_court(&c, BOUND_MEASURED, &p);
+    make(&s, "layers.0.attn", WIDE, 1, 0.02, "subject");
+    assert_int_equal(judge(&c, &s, &t).verdict, TAP_PASS);
+    for (int i = 0; i < WIDE; i++) s.data[4 * WIDE + i] += 0.06 * synth_u(synth_base(1, "more"), i);
+    struct tap_judgement j = judge(&c, &s, &t);
+    assert_int_equal(j.verdict, TAP_FAIL);
+    assert_int_equal(j.first_row_failed, 4);
+}
+
 static void measured_bound__pools_narrow_rows__and_still_sees_one_bad_row(void **state)
 {
     (void)state;
@@ -236,6 +254,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(user_bound__judges_tap_and_row),
         cmocka_unit_test(measured_bound__allows_twice_the_profile_error__row_by_row),
+        cmocka_unit_test(measured_bound__gives_a_lucky_row_the_tap_s_error),
         cmocka_unit_test(measured_bound__pools_narrow_rows__and_still_sees_one_bad_row),
         cmocka_unit_test(measured_bound__has_a_floor__of_one_ulp),
         cmocka_unit_test(measured_bound__leaves_unchecked__what_the_profile_run_lacks),

@@ -339,6 +339,28 @@ static void router_gap__is_zero_for_the_own_choice_and_the_distance_for_another(
     assert_true(by_group);
 }
 
+/* Three groups of two, two kept, both experts in the best one: which other group was kept beside it
+ * is not said, and the nearest reading holds. */
+static void router_gap__takes_the_groups_that_explain_the_set_best(void **state)
+{
+    bool by_group;
+    const struct router op = {
+        .E = 6, .top_k = 2, .groups = 3, .top_groups = 2, .method = TOPK_GROUP_LIMITED};
+    /* Group 1 has the better best key, group 2 nearly the same; 0.9 of group 1 beats 0.5. */
+    const double keys[] = {0.95, 0.5, 0.9, 0.1, 0.899, 0.1};
+    (void)state;
+    /* {0, 1}: either other group is kept, and its best key was rejected. */
+    assert_f64_close(router_gap(&op, keys, (const int32_t[]){0, 1}, &by_group), 0.399, 0, 1e-12);
+    /* {0, 4}: group 2 was kept for group 1, by 0.001. */
+    assert_f64_close(router_gap(&op, keys, (const int32_t[]){0, 4}, &by_group), 0.001, 0, 1e-12);
+    assert_true(by_group);
+    const double low[] = {0.95, 0.85, 0.9, 0.1, 0.89, 0.1},
+                 near[] = {0.95, 0.85, 0.9, 0.1, 0.84, 0.1};
+    /* {0, 1}: group 2 would have to be kept for group 1 by 0.06, and hurts nobody then. */
+    assert_f64_close(router_gap(&op, low, (const int32_t[]){0, 1}, &by_group), 0.04, 0, 1e-12);
+    assert_f64_close(router_gap(&op, near, (const int32_t[]){0, 1}, &by_group), 0.05, 0, 1e-12);
+}
+
 static void router_gap__is_zero__for_every_choice_that_the_router_makes(void **state)
 {
     (void)state;
@@ -430,6 +452,7 @@ int main(void)
             router_ref__takes_forced_ids_with_its_own_weights__and_leaves_other_rows_free),
         cmocka_unit_test(router_ref__gives_a_row_the_same_bits__alone_and_on_any_number_of_threads),
         cmocka_unit_test(router_gap__is_zero_for_the_own_choice_and_the_distance_for_another),
+        cmocka_unit_test(router_gap__takes_the_groups_that_explain_the_set_best),
         cmocka_unit_test(router_gap__is_zero__for_every_choice_that_the_router_makes),
         cmocka_unit_test(router_check__refuses__when_an_argument_is_bad),
     };

@@ -1,0 +1,47 @@
+/* campaign.h: `assay fault run`: every fault of the registry injected on purpose, at every site of
+ * some cases, and what must catch it asked whether it does. The share that was caught is the
+ * mutation score; clean runs beside it must raise nothing.
+ *
+ *   op faults    A subject is the reference's forward in a bf16 profile with the fault injected,
+ *                its taps stored as bf16, its sums in another order than the reference's. It is
+ *                held against the reference as `diff --diagnose` does.
+ *   file faults  A checkpoint on disk with one thing wrong; `inspect` must name it.
+ *   call faults  The program as a child in which the n-th call of a kind fails; it must say so or
+ *                cope, and leave nothing half written.
+ *   clean runs   Other weights, shapes, tokens, profiles, thread counts; none may be red.
+ *   proofs       Of the diagnosis: the true fault left out, a parameter off the values that are
+ *                tried, two faults at once. None may give a wrong name with confidence.
+ *
+ * Jobs are drawn from a seed, independent of each other and of the number of workers, which are
+ * processes: a detector that crashes is a miss. Tests: tests/test_campaign.c */
+#ifndef ASSAY_HARNESS_CAMPAIGN_H
+#define ASSAY_HARNESS_CAMPAIGN_H
+
+#include "core/error.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Texts are borrowed. */
+struct campaign_options {
+    const char *const *include; /* patterns of fault ids, NULL at the end; or NULL: all */
+    uint64_t seed;
+    int64_t seeds;              /* this many draws from `seed` on */
+    const char *model, *tokens; /* NULL: the cases of campaign_case.h */
+    bool quick;                 /* a site of each fault and case in place of all, fewer draws */
+    int64_t clean;              /* clean runs; -1: as many as the rest asks for */
+    double bound;               /* what the comparison is judged by; NaN: its own bounds */
+    int workers;
+};
+
+/* Runs it; fills the fields of cli's table for `fault run` and more. ERR_OK: all caught, nothing
+ * raised by clean runs, no wrong name. ERR_FAULT: an outcome was not the expected one, or nothing
+ * was injected. Else an error of the campaign itself. */
+enum err_code campaign_run(const struct campaign_options *o, json_t *result,
+                           struct err *err) ERR_USED;
+
+/* The result in words. */
+void campaign_text(const json_t *result);
+
+#endif

@@ -1,0 +1,239 @@
+/* campaign_op.c: one op fault injected, compared, judged; and the proofs of the diagnosis; see
+ * campaign_parts.h. */
+#include "core/cover.h"
+#include "harness/campaign_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* An effect below this share of the bound is not asked for. */
+#define THRESHOLD 2.0
+enum { CLAIMS = 1024, LEFT_OUT = 32 };
+
+struct attempt {
+    struct campaign *c;
+    const struct job *job;
+    struct base *base;
+    struct subject subject;
+    int64_t first; /* the first tap whose bits differ from the clean subject's; -1: none */
+    double ratio;
+    struct err err;
+};
+
+static const struct tap *first_tap(const struct attempt *a)
+{
+    return &a->subject.taps[a->first];
+}
+
+static const char *first_op(const struct attempt *a)
+{
+    int64_t layer = first_tap(a)->layer;
+    const struct config *c = a->c->loaded[a->job->on].model.config;
+    return tap_op(first_tap(a)->kind, layer >= 0 && config_is_moe(c, layer));
+}
+
+static bool same_output(const struct fault_row *a, const struct fault_row *b)
+{
+    return a == b || (a->same_as && b->same_as && strcmp(a->same_as, b->same_as) == 0);
+}
+
+/* ---- the subject ---- */
+
+static enum err_code run_faulted(struct attempt *a)
+{
+    struct faults faults = {0};
+    const struct job *j = a->job;
+    const struct subject_how how = {j->profile, j->order, 1};
+    for (int i = 0; i < 2 && j->fault[i][0]; i++) {
+        if (faults_add(&faults, j->fault[i], &a->err) != ERR_OK) return a->err.code;
+    }
+    (void)!subject_run(&a->subject, &a->c->loaded[j->on], &a->c->cases[j->on].tokens, how, &faults,
+                       &a->err);
+    faults_clear(&faults);
+    return a->err.code;
+}
+
+/* ---- what the diagnosis said ---- */
+
+/* "mla.no_mscale@layer=2; tp.double_reduce@layer=1 + any.nan"; "" where nothing is claimed. */
+static const char *claims_text(const struct diagnosis *g, char buf[CLAIMS])
+{
+    char one[FAULT_TEXT];
+    size_t n = 0;
+    buf[0] = '\0';
+    for (int64_t i = 0; i < g->claimed && n < CLAIMS; i++) {
+        const struct claim *c = &g->claims[i];
+        n += (size_t)snprintf(buf + n, CLAIMS - n, "%s%s", i ? "; " : "",
+                              fault_print(&g->list[c->first].use, one));
+        if (c->second >= 0 && n < CLAIMS)
+            n += (size_t)snprintf(buf + n, CLAIMS - n, " + %s",
+                                  fault_print(&g->list[c->second].use, one));
+    }
+    return buf;
+}
+
+/* Some claim is this fault, or one of the same output; alone, or also with another. */
+static bool claims_row(const struct diagnosis *g, const struct fault_row *row, bool alone)
+{
+    for (int64_t i = 0; i < g->claimed; i++) {
+        const struct claim *c = &g->claims[i];
+        if (alone && c->second >= 0) continue;
+        if (same_output(g->list[c->first].use.row, row)) return true;
+        if (c->second >= 0 && same_output(g->list[c->second].use.row, row)) return true;
+    }
+    return false;
+}
+
+/* ---- judging ---- */
+
+static void add_diagnosis(json_t *record, const struct diff *d)
+{
+    char text[CLAIMS];
+    json_object_set_new(record, "claims", json_string(claims_text(&d->diagnosis, text)));
+}
+
+/* Where the comparison says that it begins, against where the fault does. */
+static json_t *judge_place(const struct attempt *a, const struct diff *d)
+{
+    const struct tap *t = first_tap(a);
+    const struct guilty *g = &d->guilty;
+    if (!g->pair)
+        return campaign_record(a->job, a->c, "missed", "green, or no op was found guilty");
+    if (strcmp(g->op, first_op(a)) != 0 || g->layer != t->layer)
+        return campaign_record(a->job, a->c, "missed", "the place is op %s, layer %lld, not %s",
+                               g->op, (long long)g->layer, t->name);
+    if (!d->taps[d->first].why[0])
+        return campaign_record(a->job, a->c, "missed", "red at %s without a message", t->name);
+    for (int i = 0; i < FAULT_HOSTS && a->job->row->hosts[i]; i++) {
+        if (strcmp(a->job->row->hosts[i], g->op) == 0) cover_note(g->op, COVER_FAULT);
+    }
+    if (strcmp(a->job->row->hosts[0], "any") == 0) cover_note(g->op, COVER_FAULT);
+    return campaign_record(a->job, a->c, "caught", "%s", d->taps[d->first].why);
+}
+
+static json_t *judge_caught(const struct attempt *a, enum err_code rc, const struct diff *d,
+                            const struct err *e)
+{
+    char line[ERR_LINE];
+    if (rc == ERR_OK) return campaign_record(a->job, a->c, "missed", "the comparison is green");
+    if (rc != ERR_DIFF) { /* a dump that cannot be compared at all */
+        bool named = strstr(err_line(e, line, sizeof line), first_tap(a)->name) != NULL;
+        return campaign_record(a->job, a->c, named ? "caught" : "missed", "%s", line);
+    }
+    json_t *record = judge_place(a, d);
+    bool named = claims_row(&d->diagnosis, a->job->row, true);
+    add_diagnosis(record, d);
+    json_object_set_new(record, "named", json_boolean(named));
+    json_object_set_new(record, "misnamed", json_boolean(d->diagnosis.claimed > 0 && !named));
+    return record;
+}
+
+/* All that the diagnosis of the whole registry claims is left out, and the true fault: what it
+ * claims now is wrong. */
+static json_t *judge_without(const struct attempt *a, const char *path, const struct diff *all)
+{
+    const char *without[LEFT_OUT + 1] = {a->job->row->id};
+    int n = 1;
+    struct diff d = {0};
+    struct err e = ERR_INIT;
+    for (int i = 0; fault_at(i) && n < LEFT_OUT; i++) {
+        if (fault_at(i) != a->job->row && (same_output(fault_at(i), a->job->row) ||
+                                           claims_row(&all->diagnosis, fault_at(i), false)))
+            without[n++] = fault_at(i)->id;
+    }
+    enum err_code rc = campaign_diff(a->c, a->job, path, true, without, &d, &e);
+    bool wrong = rc == ERR_DIFF && d.diagnosis.claimed > 0;
+    json_t *record = campaign_record(a->job, a->c, wrong ? "misnamed" : "kept", "%s",
+                                     wrong ? "a name without the true one" : "");
+    add_diagnosis(record, &d);
+    diff_close(&d);
+    return record;
+}
+
+/* A claim must be the true fault; of two, either (the one that is met first hides the other), or
+ * both. */
+static json_t *judge_proof(const struct attempt *a, const struct diff *d)
+{
+    const struct fault_row *other = NULL;
+    char id[FAULT_TEXT];
+    snprintf(id, sizeof id, "%s", a->job->fault[1]);
+    id[strcspn(id, "@")] = '\0';
+    if (id[0]) other = fault_find(id);
+    bool right = claims_row(&d->diagnosis, a->job->row, false) ||
+                 (other && claims_row(&d->diagnosis, other, false));
+    bool wrong = d->diagnosis.claimed > 0 && !right;
+    json_t *record = campaign_record(a->job, a->c, wrong ? "misnamed" : "kept", "%s",
+                                     wrong ? "a wrong name" : "");
+    add_diagnosis(record, d);
+    return record;
+}
+
+/* ---- one job ---- */
+
+static json_t *compare(struct attempt *a)
+{
+    char path[FILE_PATH];
+    struct diff d = {0};
+    struct err e = ERR_INIT;
+    json_t *record = NULL;
+    const struct job *j = a->job;
+    if (subject_write(&a->subject, &a->c->cases[j->on].tokens, j->profile,
+                      campaign_path(a->c, "faulted.safetensors", path), &a->err) != ERR_OK)
+        return campaign_record(j, a->c, "error", "%s: %s", a->err.what, a->err.found);
+    enum err_code rc = campaign_diff(a->c, j, path, true, NULL, &d, &e);
+    a->ratio = campaign_effect(a->base, &a->c->loaded[j->on], &a->subject, a->first,
+                               rc == ERR_OK || rc == ERR_DIFF ? &d.flips : NULL);
+    if (j->kind == JOB_OP && a->ratio < THRESHOLD && (rc == ERR_OK || rc == ERR_DIFF)) {
+        record = campaign_record(j, a->c, "sub-threshold", "at %s", first_tap(a)->name);
+        add_diagnosis(record, &d);
+        json_object_set_new(
+            record, "misnamed",
+            json_boolean(d.diagnosis.claimed > 0 && !claims_row(&d.diagnosis, j->row, false)));
+    } else if (j->kind == JOB_OP) {
+        record = judge_caught(a, rc, &d, &e);
+    } else if (j->kind == JOB_WITHOUT && rc == ERR_DIFF) {
+        record = judge_without(a, path, &d);
+    } else {
+        record = judge_proof(a, &d);
+    }
+    diff_close(&d);
+    unlink(path);
+    return record;
+}
+
+/* A run that the fault stops: its own message must be there. */
+static json_t *stopped(const struct attempt *a)
+{
+    char line[ERR_LINE];
+    err_line(&a->err, line, sizeof line);
+    bool expected = strcmp(a->job->row->detector, "exit status") == 0 && line[0];
+    return campaign_record(a->job, a->c, expected && a->job->kind == JOB_OP ? "caught" : "stopped",
+                           "%s", line);
+}
+
+json_t *campaign_op(struct campaign *c, const struct job *j)
+{
+    struct attempt a = {.c = c, .job = j, .first = -1, .err = ERR_INIT};
+    json_t *record = NULL;
+    a.base = campaign_base(c, j, &a.err);
+    if (!a.base) {
+        record = campaign_record(j, c, "error", "without a fault: %s: %s", a.err.what, a.err.found);
+    } else if (a.base->verdict != ERR_OK) {
+        record = campaign_record(j, c, "error", "red without a fault at %s",
+                                 a.base->diff.first >= 0
+                                     ? a.base->diff.rows.pairs[a.base->diff.first].subject->name
+                                     : "no tap");
+    } else if (run_faulted(&a) != ERR_OK) {
+        record = stopped(&a);
+    } else {
+        a.first = subject_differ(&a.base->subject, &a.subject, 0);
+        record = a.first < 0 ? campaign_record(j, c, "inert", "no bit changes") : compare(&a);
+        if (a.first >= 0 && record)
+            json_object_set_new(record, "ratio",
+                                isfinite(a.ratio) ? json_real(a.ratio) : json_string("inf"));
+    }
+    subject_free(&a.subject);
+    return record;
+}

@@ -1,0 +1,328 @@
+/* campaign_plan.c: the jobs of a campaign, drawn from its seed; see campaign_parts.h. */
+#include "core/check.h"
+#include "core/synth.h"
+#include "core/text.h"
+#include "harness/campaign_parts.h"
+#include "harness/case.h"
+#include "harness/fault_env.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ANYWHERE = -1, OUTSIDE = -1, PROOF_EVERY = 6, PAIR_EVERY = 4 };
+
+/* Draws for each kind of job. */
+static const struct {
+    int64_t alone, file, call, clean;
+} draws[2] = {{20, 40, 24, 200}, {1, 3, 1, 24}};
+
+/* The profiles that subjects round in. */
+static const char *const profiles[] = {"hf4", "vllm", "hf"};
+enum { PROFILES = sizeof profiles / sizeof profiles[0] };
+
+bool campaign_includes(const struct campaign_options *o, const char *id)
+{
+    if (!o->include || !o->include[0]) return true;
+    for (int i = 0; o->include[i]; i++) {
+        if (text_glob(o->include[i], id)) return true;
+    }
+    return false;
+}
+
+bool campaign_op_at(const struct config *c, const char *op, int64_t layer)
+{
+    static const char *const outside[] = {"embed", "norm", "logits"},
+                             *const always[] = {"norm", "mla.q",    "mla.kv",
+                                                "rope", "mla.core", "mla.output"},
+                             *const moe[] = {"router", "moe"};
+    if (layer == OUTSIDE) {
+        for (size_t i = 0; i < sizeof outside / sizeof outside[0]; i++) {
+            if (strcmp(outside[i], op) == 0) return true;
+        }
+        return false;
+    }
+    for (size_t i = 0; i < sizeof always / sizeof always[0]; i++) {
+        if (strcmp(always[i], op) == 0) return true;
+    }
+    if (!config_is_moe(c, layer)) return strcmp(op, "mlp") == 0;
+    for (size_t i = 0; i < sizeof moe / sizeof moe[0]; i++) {
+        if (strcmp(moe[i], op) == 0) return true;
+    }
+    return c->shared_experts > 0 && strcmp(op, "moe.shared") == 0;
+}
+
+/* ---- drawing ---- */
+
+struct planner {
+    struct campaign *c;
+    uint64_t seed;
+    int64_t draws;
+    struct err *err;
+};
+
+static uint64_t next(struct planner *p)
+{
+    return synth_x(synth_base(p->seed, "campaign.plan"), p->draws++);
+}
+
+static int64_t below(struct planner *p, int64_t n)
+{
+    return n < 1 ? 0 : (int64_t)(next(p) % (uint64_t)n);
+}
+
+static struct job *add(struct planner *p, struct job j)
+{
+    struct campaign *c = p->c;
+    if (c->count == c->room) {
+        int64_t room = c->room ? 2 * c->room : 1024;
+        struct job *more = realloc(c->jobs, (size_t)room * sizeof *more);
+        if (!more) {
+            err_set(p->err, ERR_MEMORY, "plan faults||no memory");
+            return NULL;
+        }
+        c->jobs = more;
+        c->room = room;
+    }
+    j.seed = next(p);
+    c->jobs[c->count] = j;
+    return &c->jobs[c->count++];
+}
+
+static int tries_of(const struct fault_key *key)
+{
+    int n = 0;
+    while (key->tries && !isnan(key->tries[n])) n++;
+    return n;
+}
+
+/* A value that is none of those that a diagnosis tries. */
+static double off_grid(struct planner *p, const struct fault_key *key)
+{
+    double v = key->tries[below(p, tries_of(key))];
+    v = key->whole ? v + 1 + (double)below(p, 2) : v * 1.37;
+    for (int i = 0; i < tries_of(key); i++) {
+        if (key->tries[i] == v) v = key->whole ? v + 1 : v * 1.11;
+    }
+    return v;
+}
+
+static double draw_value(struct planner *p, const struct job *j, const struct fault_use *u,
+                         const struct fault_key *key, bool off)
+{
+    const struct config *c = p->c->loaded[j->on].model.config;
+    const struct tokens *t = &p->c->cases[j->on].tokens;
+    if (key->fit == FIT_TRY) {
+        if (off) return off_grid(p, key);
+        return below(p, 2) || key->dflt < 0 ? key->tries[below(p, tries_of(key))] : key->dflt;
+    }
+    if (key->fit == FIT_LINEAR) return below(p, 2) ? key->dflt : 0.3 + 0.01 * (double)below(p, 400);
+    if (strcmp(key->name, "expert") == 0)
+        return below(p, 2) ? ANYWHERE : (double)below(p, c->experts);
+    if (strcmp(key->name, "row") == 0) return (double)below(p, t->count);
+    if (strcmp(key->name, "slot") == 0) return (double)below(p, t->length[0] - 1);
+    if (strcmp(key->name, "col") == 0) return (double)below(p, c->rope);
+    if (strcmp(key->name, "rank") == 0) {
+        double ranks = 2;
+        for (int k = 0; k < FAULT_KEYS && u->row->keys[k].name; k++) {
+            if (strcmp(u->row->keys[k].name, "ranks") == 0) ranks = u->value[k];
+        }
+        return (double)below(p, (int64_t)ranks);
+    }
+    return key->dflt;
+}
+
+/* The fault at this op (NULL: all its hosts) and layer, its other keys drawn. Norms come twice a
+ * layer. */
+static void draw_fault(struct planner *p, const struct job *j, const char *op, int64_t layer,
+                       bool off, char text[FAULT_TEXT])
+{
+    struct fault_use u = {.row = j->row};
+    int rank = -1;
+    for (int k = 0; k < FAULT_KEYS && u.row->keys[k].name; k++) {
+        const struct fault_key *key = &u.row->keys[k];
+        u.value[k] = key->dflt;
+        if (strcmp(key->name, "layer") == 0) {
+            u.value[k] = (double)layer;
+        } else if (key->fit == FIT_OP) {
+            u.value[k] = op ? (double)(op_find(op) - op_rows) : ANYWHERE;
+        } else if (strcmp(key->name, "call") == 0) {
+            u.value[k] = op && strcmp(op, "norm") == 0 && layer >= 0 ? (double)below(p, 2) : 0;
+        } else if (strcmp(key->name, "rank") == 0) {
+            rank = k;
+        } else {
+            u.value[k] = draw_value(p, j, &u, key, off);
+        }
+    }
+    if (rank >= 0) u.value[rank] = draw_value(p, j, &u, &u.row->keys[rank], off);
+    fault_print(&u, text);
+}
+
+/* ---- sites ---- */
+
+struct site {
+    const char *op; /* NULL: whichever the fault is hosted by there */
+    int64_t layer;
+};
+
+static bool names_op(const struct fault_row *row)
+{
+    for (int k = 0; k < FAULT_KEYS && row->keys[k].name; k++) {
+        if (row->keys[k].fit == FIT_OP) return true;
+    }
+    return false;
+}
+
+/* All sites of a fault in a model; sites[] has room for every op of every layer. */
+static int64_t list_sites(const struct config *c, const struct fault_row *row, struct site *sites)
+{
+    int64_t n = 0;
+    for (int64_t layer = names_op(row) ? OUTSIDE : 0; layer < c->layers; layer++) {
+        bool hosted = false;
+        for (int i = 0; i < op_count; i++) {
+            const char *op = op_rows[i].name;
+            if (!campaign_op_at(c, op, layer) || !fault_hosted_by(row, op)) continue;
+            if (names_op(row)) sites[n++] = (struct site){op, layer};
+            hosted = true;
+        }
+        if (!names_op(row) && hosted) sites[n++] = (struct site){NULL, layer};
+    }
+    return n;
+}
+
+static bool has_tries(const struct fault_row *row)
+{
+    for (int k = 0; k < FAULT_KEYS && row->keys[k].name; k++) {
+        if (row->keys[k].fit == FIT_TRY) return true;
+    }
+    return false;
+}
+
+static void add_op(struct planner *p, int on, const struct fault_row *row, struct site s)
+{
+    struct job j = {.kind = JOB_OP, .on = on, .row = row, .op = s.op};
+    j.profile = profiles[below(p, PROFILES)];
+    j.order = below(p, 2) ? ORDER_F64 : ORDER_BLAS;
+    draw_fault(p, &j, s.op, s.layer, false, j.fault[0]);
+    if (!add(p, j)) return;
+    if (below(p, PROOF_EVERY) == 0) {
+        j.kind = JOB_WITHOUT;
+        (void)add(p, j);
+    }
+    if (has_tries(row) && below(p, PAIR_EVERY) == 0) {
+        j.kind = JOB_OFF_GRID;
+        draw_fault(p, &j, s.op, s.layer, true, j.fault[0]);
+        (void)add(p, j);
+    }
+}
+
+/* A second fault, of any kind, in any layer, beside the first. */
+static void add_pair(struct planner *p, int on, const struct fault_row *first, struct site *sites)
+{
+    const struct config *c = p->c->loaded[on].model.config;
+    int total = 0;
+    while (fault_at(total)) total++;
+    struct job j = {.kind = JOB_PAIR, .on = on, .row = first};
+    j.profile = profiles[below(p, PROFILES)];
+    int64_t n = list_sites(c, first, sites);
+    if (n == 0) return;
+    struct site s = sites[below(p, n)];
+    draw_fault(p, &j, s.op, s.layer, false, j.fault[0]);
+    for (int tries = 0; tries < 20 && !j.fault[1][0]; tries++) {
+        struct job other = j;
+        other.row = fault_at((int)below(p, total));
+        if (other.row->stage != FAULT_OP || other.row == first) continue;
+        n = list_sites(c, other.row, sites);
+        if (n == 0) continue;
+        struct site at = sites[below(p, n)];
+        if (below(p, 2)) at.layer = s.layer; /* at one op or near it */
+        if (at.op && !campaign_op_at(c, at.op, at.layer)) continue;
+        draw_fault(p, &other, at.op, at.layer, false, j.fault[1]);
+    }
+    if (j.fault[1][0]) (void)add(p, j);
+}
+
+static enum err_code plan_ops(struct planner *p, int on)
+{
+    const struct config *c = p->c->loaded[on].model.config;
+    struct site *sites = calloc((size_t)((c->layers + 1) * op_count), sizeof *sites);
+    if (!sites) return err_set(p->err, ERR_MEMORY, "plan faults||no memory");
+    for (int i = 0; fault_at(i) && p->err->code == ERR_OK; i++) {
+        const struct fault_row *row = fault_at(i);
+        if (row->stage != FAULT_OP || !campaign_includes(p->c->options, row->id)) continue;
+        int64_t n = list_sites(c, row, sites), from = 0, to = n;
+        if (p->c->options->quick && n > 0) {
+            from = below(p, n);
+            to = from + 1;
+        }
+        for (int64_t s = from; s < to; s++) add_op(p, on, row, sites[s]);
+        if (below(p, PAIR_EVERY) == 0) add_pair(p, on, row, sites);
+    }
+    free(sites);
+    return p->err->code;
+}
+
+/* Every op that hosts the fault, alone. */
+static enum err_code plan_alone(struct planner *p)
+{
+    for (int i = 0; fault_at(i) && p->err->code == ERR_OK; i++) {
+        const struct fault_row *row = fault_at(i);
+        if (row->stage != FAULT_OP || !campaign_includes(p->c->options, row->id)) continue;
+        for (int k = 0; case_op_at(k); k++) {
+            struct job j = {.kind = JOB_ALONE, .row = row, .op = case_op_at(k)->name};
+            if (!fault_hosted_by(row, j.op)) continue;
+            snprintf(j.fault[0], sizeof j.fault[0], "%s", row->id);
+            for (int64_t n = 0; n < draws[p->c->options->quick].alone; n++) {
+                if (!add(p, j)) return p->err->code;
+            }
+        }
+    }
+    return p->err->code;
+}
+
+static enum err_code plan_outside(struct planner *p)
+{
+    const struct campaign_options *o = p->c->options;
+    for (int i = 0; fault_at(i) && p->err->code == ERR_OK; i++) {
+        const struct fault_row *row = fault_at(i);
+        if (row->stage == FAULT_OP || !campaign_includes(o, row->id)) continue;
+        int commands = row->stage == FAULT_CALL ? campaign_commands() : 1;
+        int64_t n = row->stage == FAULT_FILE ? draws[o->quick].file : draws[o->quick].call;
+        for (int64_t k = 0; k < n * commands; k++) {
+            struct job j = {.kind = row->stage == FAULT_FILE ? JOB_FILE : JOB_CALL, .row = row};
+            j.command = (int)(k % commands);
+            snprintf(j.fault[0], sizeof j.fault[0], "%s", row->id);
+            if (!add(p, j)) break;
+        }
+    }
+    return p->err->code;
+}
+
+static enum err_code plan_clean(struct planner *p)
+{
+    static const char *const all[] = {"hf4", "vllm", "hf", "sgl"};
+    const struct campaign_options *o = p->c->options;
+    int64_t n = o->clean >= 0 ? o->clean : draws[o->quick].clean;
+    for (int64_t k = 0; k < n; k++) {
+        struct job j = {.kind = JOB_CLEAN, .on = (int)below(p, p->c->cases_count)};
+        j.profile = all[below(p, sizeof all / sizeof all[0])];
+        j.order = (enum subject_order)below(p, ORDERS);
+        if (!add(p, j)) break;
+    }
+    return p->err->code;
+}
+
+enum err_code campaign_plan(struct campaign *c, struct err *err)
+{
+    struct planner p = {.c = c, .seed = c->options->seed, .err = err};
+    /* A model that was given is one case for all seeds. */
+    int64_t rounds = c->options->model ? c->options->seeds : 1;
+    for (int64_t r = 0; r < rounds; r++) {
+        for (int i = 0; i < c->cases_count; i++) {
+            if (plan_ops(&p, i) != ERR_OK) return err->code;
+        }
+    }
+    if (plan_alone(&p) != ERR_OK || plan_outside(&p) != ERR_OK) return err->code;
+    return plan_clean(&p);
+}

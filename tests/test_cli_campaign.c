@@ -4,12 +4,26 @@
 
 #include <string.h>
 
+/* A run that must pass. Its stderr may hold progress: a campaign is slow where it is instrumented.
+ * The object is the caller's. */
+static json_t *passed_run(const char *const *argv)
+{
+    struct cli r;
+    cli_run(&r, argv);
+    if (r.status != 0 || !r.json) fail_msg("exit %d: %s%s", r.status, r.out, r.err);
+    assert_string_equal(field_text(r.json, "verdict"), "pass");
+    json_t *json = json_incref(r.json);
+    cli_free(&r);
+    return json;
+}
+#define passed(...) passed_run((const char *const[]){__VA_ARGS__, "--json", NULL})
+
 #define FEW "--fault", "mla.no_mscale", "--quick", "--clean", "2"
 
 static void run__has_the_fields_that_scripts_rely_on(void **state)
 {
     (void)state;
-    json_t *r = cli_passes("fault", "run", FEW, "--seed", "3", "--threads", "2");
+    json_t *r = passed("fault", "run", FEW, "--seed", "3", "--threads", "2");
     static const char *const whole[] = {"faults", "injected", "caught", "clean_runs",
                                         "false_alarms"};
     for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++)
@@ -68,7 +82,7 @@ static void plan__gives_model_tokens_and_patterns(void **state)
 {
     write_text(folder_path(state, "p.yaml"),
                PLAN "  - fault: {include: [mla.no_mscale], seeds: 2}\n");
-    json_t *r = cli_passes("fault", "run", folder_path(state, "p.yaml"), "--quick", "--clean", "1");
+    json_t *r = passed("fault", "run", folder_path(state, "p.yaml"), "--quick", "--clean", "1");
     assert_int_equal(field_int(r, "cases"), 1);
     assert_int_equal(field_int(r, "faults"), 1);
     assert_true(field_int(r, "injected") >= 3); /* two seeds, and the op alone */
@@ -81,7 +95,7 @@ static void plan_step__is_run__and_is_exit_4_where_a_fault_is_missed(void **stat
                PLAN "  - name: faults\n"
                     "    fault: {include: [mla.no_mscale], quick: true, clean: 1}\n"
                     "expect: {compared_at_least: 2}\n");
-    json_t *r = cli_passes("run", folder_path(state, "p.yaml"), "--out", folder_path(state, "out"));
+    json_t *r = passed("run", folder_path(state, "p.yaml"), "--out", folder_path(state, "out"));
     const json_t *step = named(field(r, "steps"), "faults");
     assert_string_equal(field_text(step, "verdict"), "pass");
     assert_true(field_int(step, "compared") >= 2);

@@ -288,11 +288,6 @@ static enum err_code step_scales(const struct fault_stored *s, struct matrix *m,
     int64_t rows = m->scale.shape[0], groups = m->scale.shape[1];
     int64_t size = dtype_size(m->scale.dtype);
     char *mine = fault_own(s->arena, &m->scale, err), one[8];
-    /* Under another fault this expert's copies go when the next one is asked for. */
-    struct tensor *const rest[] = {&m->data, &m->zero, &m->g_idx};
-    for (int i = 0; i < 3; i++) {
-        if (tensor_exists(rest[i]) && !fault_own(s->arena, rest[i], err)) return err->code;
-    }
     for (int64_t g = 0; mine && g < groups; g++) {
         struct expert other;
         int64_t flat = s->expert * m->group + g, e = flat / groups < s->moe->E ? flat / groups : 0;

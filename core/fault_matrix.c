@@ -59,15 +59,11 @@ struct edited_experts {
 };
 
 /* What another fault made goes when it is asked for the next expert, as an edit may do. */
-static enum err_code own_expert(struct arena *arena, struct expert *e, struct err *err)
+static enum err_code own_matrix(struct arena *arena, struct matrix *m, struct err *err)
 {
-    struct matrix *const part[PARTS] = {&e->gate, &e->up, &e->down};
-    for (int i = 0; i < PARTS; i++) {
-        struct tensor *const tensor[] = {&part[i]->data, &part[i]->scale, &part[i]->zero,
-                                         &part[i]->g_idx};
-        for (size_t k = 0; k < sizeof tensor / sizeof tensor[0]; k++) {
-            if (tensor_exists(tensor[k]) && !fault_own(arena, tensor[k], err)) return err->code;
-        }
+    struct tensor *const tensor[] = {&m->data, &m->scale, &m->zero, &m->g_idx};
+    for (size_t k = 0; k < sizeof tensor / sizeof tensor[0]; k++) {
+        if (tensor_exists(tensor[k]) && !fault_own(arena, tensor[k], err)) return err->code;
     }
     return ERR_OK;
 }
@@ -80,12 +76,16 @@ static enum err_code give_edited(const void *ctx, int64_t e, struct expert *out,
     if (x->moe->expert(x->moe->ctx, e, out, err) != ERR_OK) return err->code;
     if (x->only >= 0 && e != x->only) return ERR_OK;
     arena_release(&x->arena, NULL);
-    if (x->moe->expert == give_edited && own_expert(&x->arena, out, err) != ERR_OK)
-        return err->code;
+    bool nested = x->moe->expert == give_edited;
+    for (int i = 0; nested && i < PARTS; i++) {
+        if (own_matrix(&x->arena, part[i], err) != ERR_OK) return err->code;
+    }
     x->stored.expert = e;
     for (int i = 0; i < PARTS; i++) {
         x->stored.part = (enum fault_part)i;
-        if (x->edit(&x->stored, part[i], err) != ERR_OK) return err->code;
+        if (x->edit(&x->stored, part[i], err) != ERR_OK ||
+            (nested && own_matrix(&x->arena, part[i], err) != ERR_OK))
+            return err->code;
     }
     return ERR_OK;
 }

@@ -2,6 +2,7 @@
 #include "core/config.h"
 
 #include "core/config_read.h"
+#include "core/digest.h"
 #include "core/file.h"
 #include "core/text.h"
 
@@ -257,7 +258,7 @@ enum err_code config_parse(const char *text, int64_t size, const char *where, st
     if (json_parse(text, size, where, &root, err) != ERR_OK) return err->code;
     enum err_code rc = read_root(root, where, out, err);
     json_decref(root);
-    return rc == ERR_OK ? config_hash(text, size, out->sha256, err) : rc;
+    return rc == ERR_OK ? digest_sha256(text, size, where, out->sha256, err) : rc;
 }
 
 enum err_code config_read(const char *path, struct config *out, struct err *err)

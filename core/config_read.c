@@ -1,7 +1,6 @@
 /* config_read.c: see config_read.h. */
 #include "core/config_read.h"
 
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -111,14 +110,4 @@ enum err_code config_read_rope(const json_t *j, const char *where, double theta_
     if (json_bool_or(j, "rope_interleave", true, where, &c->rope_interleaved, err) != ERR_OK)
         return err->code;
     return scaling && !json_is_null(scaling) ? read_scaling(scaling, where, c, err) : ERR_OK;
-}
-
-enum err_code config_hash(const char *text, int64_t size, char hex[65], struct err *err)
-{
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned n = 0;
-    if (!EVP_Digest(text, (size_t)size, digest, &n, EVP_sha256(), NULL) || n != 32)
-        return err_set(err, ERR_MEMORY, "hash config||SHA-256 is not to be had");
-    for (unsigned i = 0; i < n; i++) snprintf(hex + 2 * i, 3, "%02x", digest[i]);
-    return ERR_OK;
 }

@@ -22,7 +22,5 @@ enum err_code config_read_dtype(const json_t *j, const char *where, enum dtype *
  * scaling other than yarn, a theta of 1 or less, two thetas that differ. */
 enum err_code config_read_rope(const json_t *j, const char *where, double theta_default,
                                struct config *c, struct err *err) ERR_USED;
-/* SHA-256 of the text, in hexadecimal. */
-enum err_code config_hash(const char *text, int64_t size, char hex[65], struct err *err) ERR_USED;
 
 #endif

@@ -1,5 +1,6 @@
 /* head_config.c: a draft head's config.json to struct head_config; see head.h. */
 #include "core/config_read.h"
+#include "core/digest.h"
 #include "core/file.h"
 #include "core/head.h"
 #include "core/head_class.h"
@@ -363,7 +364,7 @@ enum err_code head_config_parse(const char *text, int64_t size, const char *wher
     if (json_parse(text, size, where, &root, err) != ERR_OK) return err->code;
     enum err_code rc = read_root(root, where, out, err);
     json_decref(root);
-    return rc == ERR_OK ? config_hash(text, size, out->base.sha256, err) : rc;
+    return rc == ERR_OK ? digest_sha256(text, size, where, out->base.sha256, err) : rc;
 }
 
 /* Every trainer that leaves the key out has an un-normed skip path, or a class whose default it is;

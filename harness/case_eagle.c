@@ -271,24 +271,10 @@ static enum err_code make_tree(struct make *m, const int64_t *context, const int
     return ERR_OK;
 }
 
-static enum err_code make_rows(struct make *m, const int64_t *context, const int64_t *count, int n,
+static enum err_code make_view(struct make *m, const int64_t *context, const int64_t *count, int n,
                                struct rows *out)
 {
-    int64_t total = 0;
-    for (int s = 0; s < n; s++) total += count[s];
-    int32_t *sequence = make_zeroed(m, total, sizeof *sequence, "rows");
-    int64_t *position = make_zeroed(m, total, sizeof *position, "rows");
-    int64_t *row = make_zeroed(m, total, sizeof *row, "rows");
-    if (!sequence || !position || !row) return m->err->code;
-    for (int64_t s = 0, i = 0; s < n; s++) {
-        for (int64_t t = 0; t < count[s]; t++, i++) {
-            sequence[i] = (int32_t)s;
-            position[i] = context[s] + t;
-            row[i] = i;
-        }
-    }
-    *out = (struct rows){
-        .count = total, .sequence = sequence, .position = position, .token = row, .dump_row = row};
+    if (make_rows(m, context, count, n, out) != ERR_OK) return m->err->code;
     return case_word_is(m->c, "view", "tree") ? make_tree(m, context, count, n, out) : ERR_OK;
 }
 
@@ -310,7 +296,7 @@ static enum err_code layer_make(const struct op_case *c, struct arena *a, struct
     struct cache *cache = make_zeroed(&m, 1, sizeof *cache, "case");
     struct rows *rows = make_zeroed(&m, 1, sizeof *rows, "case");
     if (!op || !head || !cache || !rows || make_config(&m, head) != ERR_OK ||
-        make_rows(&m, context, count, n, rows) != ERR_OK ||
+        make_view(&m, context, count, n, rows) != ERR_OK ||
         make_cache(&m, &head->config, layer, context, count, n, cache) != ERR_OK)
         return err->code;
     if (layer < 2) make_weights(&m, head, layer);

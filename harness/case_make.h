@@ -6,6 +6,7 @@
 #include "core/config.h"
 #include "core/rope.h"
 #include "core/weights.h"
+#include "core/cache.h"
 #include "harness/case.h"
 
 /* The groups, joined by case.c. Each ends with a NULL name. */
@@ -80,6 +81,10 @@ struct matrix make_dense(const struct make *m, const char *name, enum dtype t, i
 enum err_code make_packed(struct make *m, const char *name, int64_t out, int64_t in, int bits,
                           int64_t group, enum dtype scale, bool zero, int64_t order,
                           struct matrix *w);
+
+/* count[s] rows of each of n sequences, at the positions from context[s] on; token ids are 0. */
+enum err_code make_rows(struct make *m, const int64_t *context, const int64_t *count, int n,
+                        struct rows *out) ERR_USED;
 
 enum dtype make_dtype(const char *word);
 

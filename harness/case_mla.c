@@ -288,31 +288,6 @@ static enum err_code make_cache(struct make *m, const int64_t *context, const in
     return ERR_OK;
 }
 
-static enum err_code make_rows(struct make *m, const int64_t *context, const int64_t *count, int n,
-                               struct rows *out)
-{
-    int64_t total = 0;
-    for (int s = 0; s < n; s++) total += count[s];
-    int32_t *sequence = make_zeroed(m, total, sizeof *sequence, "rows");
-    int64_t *position = make_zeroed(m, total, sizeof *position, "rows");
-    int64_t *token = make_zeroed(m, total, sizeof *token, "rows");
-    int64_t *dump_row = make_zeroed(m, total, sizeof *dump_row, "rows");
-    if (!sequence || !position || !token || !dump_row) return m->err->code;
-    for (int64_t s = 0, i = 0; s < n; s++) {
-        for (int64_t t = 0; t < count[s]; t++, i++) {
-            sequence[i] = (int32_t)s;
-            position[i] = context[s] + t;
-            dump_row[i] = i;
-        }
-    }
-    *out = (struct rows){.count = total,
-                         .sequence = sequence,
-                         .position = position,
-                         .token = token,
-                         .dump_row = dump_row};
-    return ERR_OK;
-}
-
 static enum err_code core_make(const struct op_case *c, struct arena *a, struct case_data *out,
                                struct err *err)
 {

@@ -7,6 +7,7 @@
 #include "core/text.h"
 #include "harness/foreign_layout.h"
 #include "harness/taps_write.h"
+#include "harness/temporary.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -230,13 +231,8 @@ static enum err_code write_taps(const struct source *s, const char *path, struct
 
 static enum err_code rewrite(struct source *s, struct dump *d, struct err *err)
 {
-    static int serial;
     char path[FILE_PATH];
-    const char *folder = getenv("TMPDIR");
-    int n = snprintf(path, sizeof path, "%s/assay-%ld-foreign-%d.safetensors",
-                     folder && folder[0] ? folder : "/tmp", (long)getpid(), serial++);
-    if (n < 0 || n >= FILE_PATH)
-        return err_set(err, ERR_INPUT, "temporary dump|TMPDIR|%d bytes|a shorter path", n);
+    if (temporary_dump(path, err) != ERR_OK) return err->code;
     if (write_taps(s, path, err) == ERR_OK) (void)!dump_open(d, path, err);
     unlink(path); /* the mapping keeps it alive */
     snprintf(d->file.path, sizeof d->file.path, "%s", s->path);

@@ -2,10 +2,10 @@
  * inspect.h. */
 #include "harness/inspect.h"
 
+#include "core/digest.h"
 #include "core/tap.h"
 #include "core/text.h"
 
-#include <openssl/evp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,12 +114,9 @@ const char *ins_shape(struct inspection *s, int dims, const int64_t *shape)
 
 bool ins_sha256(const void *data, size_t size, char hex[65])
 {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned n = 0;
+    struct err err = ERR_INIT;
     hex[0] = '\0';
-    if (!EVP_Digest(data, size, digest, &n, EVP_sha256(), NULL) || n != 32) return false;
-    for (unsigned i = 0; i < n; i++) snprintf(hex + 2 * i, 3, "%02x", digest[i]);
-    return true;
+    return digest_sha256(data, (int64_t)size, "inspect", hex, &err) == ERR_OK;
 }
 
 /* ---- look-up ---- */

@@ -1,6 +1,8 @@
 /* replay.c: see replay.h. */
 #include "harness/replay.h"
 
+#include "harness/temporary.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -30,14 +32,9 @@ enum err_code replay_run(const struct loaded *l, const struct tokens *t,
                          const struct session_options *o, struct forced *forced,
                          struct anchor *anchor, enum dtype reals, struct dump *out, struct err *err)
 {
-    static int serial;
     char path[FILE_PATH];
-    const char *folder = getenv("TMPDIR");
     *out = (struct dump){0};
-    int n = snprintf(path, sizeof path, "%s/assay-%ld-%d.safetensors",
-                     folder && folder[0] ? folder : "/tmp", (long)getpid(), serial++);
-    if (n < 0 || n >= FILE_PATH)
-        return err_set(err, ERR_INPUT, "temporary dump|TMPDIR|%d bytes|a shorter path", n);
+    if (temporary_dump(path, err) != ERR_OK) return err->code;
     if (run_to(path, l, t, o, forced, anchor, reals, err) != ERR_OK)
         return err_note(err, "reference run, profile %s", o->profile.name);
     (void)!dump_open(out, path, err);

@@ -29,7 +29,6 @@ struct source {
     int64_t count, room;
     struct arena arena;
     struct map map;
-    bool mapped;
     struct assay_tap *taps;
     int64_t tap_count, tap_room;
     char *tokens; /* JSON, or NULL */
@@ -89,6 +88,22 @@ static const char *stem(const char *path, char out[MAP_NAME])
     return out;
 }
 
+enum format { FORMAT_SAFETENSORS, FORMAT_PT, FORMAT_NPY };
+
+/* By the file's name. */
+static enum format format_of(const char *path)
+{
+    static const struct {
+        const char *end;
+        enum format format;
+    } ends[] = {{".pt", FORMAT_PT},  {".pth", FORMAT_PT},  {".ckpt", FORMAT_PT},
+                {".bin", FORMAT_PT}, {".npy", FORMAT_NPY}, {".npz", FORMAT_NPY}};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        if (text_ends(path, ends[i].end)) return ends[i].format;
+    }
+    return FORMAT_SAFETENSORS;
+}
+
 static enum err_code read_npy(struct source *s, struct err *err)
 {
     char name[MAP_NAME];
@@ -102,9 +117,9 @@ static enum err_code read_npy(struct source *s, struct err *err)
 
 static enum err_code read_source(struct source *s, struct err *err)
 {
-    if (text_ends(s->path, ".npy") || text_ends(s->path, ".npz")) return read_npy(s, err);
-    if (text_ends(s->path, ".pt") || text_ends(s->path, ".pth") || text_ends(s->path, ".ckpt") ||
-        text_ends(s->path, ".bin")) {
+    enum format format = format_of(s->path);
+    if (format == FORMAT_NPY) return read_npy(s, err);
+    if (format == FORMAT_PT) {
         if (pt_open(&s->pt, s->path, err) != ERR_OK) return err->code;
         return flatten(s, &s->pt.root, "", err);
     }
@@ -251,21 +266,12 @@ static void source_close(struct source *s)
     free(s->used);
 }
 
-static bool by_name_safetensors(const char *path)
-{
-    static const char *const others[] = {".pt", ".pth", ".ckpt", ".bin", ".npy", ".npz"};
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        if (text_ends(path, others[i])) return false;
-    }
-    return true;
-}
-
 enum err_code foreign_open(struct dump *d, const char *path, const char *map, struct err *err)
 {
     struct source s = {.path = path, .arena = ARENA_INIT};
     *d = (struct dump){0};
-    if (!map && by_name_safetensors(path)) return dump_open(d, path, err);
-    if (map) s.mapped = map_read(map, &s.arena, &s.map, err) == ERR_OK;
+    if (!map && format_of(path) == FORMAT_SAFETENSORS) return dump_open(d, path, err);
+    if (map) (void)!map_read(map, &s.arena, &s.map, err);
     if (err->code == ERR_OK && read_source(&s, err) == ERR_OK && translate_all(&s, err) == ERR_OK)
         (void)!rewrite(&s, d, err);
     source_close(&s);

@@ -22,6 +22,7 @@ enum precision { PRECISION_F32, PRECISION_F64 };
 enum linear_impl { LINEAR_OWN, LINEAR_BLAS };
 
 struct faults;
+struct kernel_log;
 
 struct run {
     struct arena *arena;
@@ -32,7 +33,8 @@ struct run {
     int threads;    /* at least 1; never changes a bit */
     void (*progress)(void *ctx, const char *stage, int64_t done, int64_t total); /* may be NULL */
     void *progress_ctx;
-    struct faults *faults; /* NULL, or edits of ops: core/fault.h */
+    struct faults *faults;      /* NULL, or edits of ops: core/fault.h */
+    struct kernel_log *kernels; /* NULL, or filled by an engine with several kernels: kernels.h */
 };
 
 /* x[0..n) rounded as this run rounds at point p: to float32 under F32, then to `act` where the

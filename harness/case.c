@@ -17,6 +17,7 @@ static const char *const words_precision[] = {"f32", "f64", NULL};
 static const char *const words_act[] = {"bf16", "f16", NULL};
 static const char *const words_x[] = {"bf16", "f32", NULL};
 static const char *const words_linear[] = {"own", "blas", NULL};
+static const char *const words_bound[] = {"derived", "measured", NULL};
 
 /* Common to all ops. The seed stays below 2^53: JSON readers keep it. */
 /* clang-format off */
@@ -24,11 +25,13 @@ static const struct param_row common[] = {
     INT_ROW("seed", 0, 9007199254740991.0, "7", "of all hash-random data"),
     WORD_ROW("x", "bf16", words_x, "type that the inputs are exact in"),
     WORD_ROW("precision", "f32", words_precision, "of the reference"),
-    {"profile", PARAM_PROFILE, 0, 0, "math", NULL, "where it rounds to act"},
+    {"profile", PARAM_PROFILE, 0, 0, "math", NULL, "where it rounds to act", false},
     WORD_ROW("act", "bf16", words_act, "the engine's activation type"),
     WORD_ROW("linear", "own", words_linear, "matrix products of the reference"),
     INT_ROW("threads", 1, 64, "1", "never changes a bit"),
-    {"fault", PARAM_FAULT, 0, 0, "none", NULL, "ID@KEY=V:KEY=V, in every side but the first"},
+    {"fault", PARAM_FAULT, 0, 0, "none", NULL, "ID@KEY=V:KEY=V, in every side but the first", true},
+    {"bound", PARAM_WORD, 0, 0, "derived", words_bound,
+     "element by element; or, for large cases, twice the truth's own error in that profile", true},
     PARAM_END,
 };
 /* clang-format on */
@@ -95,8 +98,9 @@ static void param_wants(const struct param_row *row, char *buf, size_t size)
         snprintf(buf, size, "a number from %g to %g", row->min, row->max);
         break;
     case PARAM_LIST:
-        snprintf(buf, size, "up to %d whole numbers from %.0f to %.0f joined by ':'", CASE_LIST,
-                 row->min, row->max);
+        snprintf(buf, size,
+                 "up to %d whole numbers from %.0f to %.0f joined by ':', V*N for N of them",
+                 CASE_LIST, row->min, row->max);
         break;
     case PARAM_PROFILE:
         snprintf(buf, size, "a profile");
@@ -110,21 +114,48 @@ static void param_wants(const struct param_row *row, char *buf, size_t size)
     }
 }
 
+/* One item of a list: V, or V*N. */
+static bool list_item(const struct param_row *row, const char *item, struct case_value *v)
+{
+    char first[32];
+    size_t n = strcspn(item, "*");
+    int64_t x, times = 1;
+    memcpy(first, item, n);
+    first[n] = '\0';
+    if (!text_int(first, &x) || (double)x < row->min || (double)x > row->max) return false;
+    if (item[n] && (!text_int(item + n + 1, &times) || times < 1)) return false;
+    if (times > CASE_LIST - v->items) return false;
+    while (times-- > 0) v->list[v->items++] = x;
+    return true;
+}
+
 static bool list_parse(const struct param_row *row, const char *text, struct case_value *v)
 {
     char item[32];
-    for (v->items = 0; v->items < CASE_LIST;) {
+    for (v->items = 0;; text++) {
         size_t n = strcspn(text, ":");
         if (n >= sizeof item) return false;
         memcpy(item, text, n);
         item[n] = '\0';
-        int64_t x;
-        if (!text_int(item, &x) || (double)x < row->min || (double)x > row->max) return false;
-        v->list[v->items++] = x;
-        if (!text[n]) return true;
-        text += n + 1;
+        if (!list_item(row, item, v)) return false;
+        text += n;
+        if (!*text) return true;
     }
-    return false;
+}
+
+/* The text of a list: runs of three and more as V*N. */
+static void list_print(const struct case_value *v, char *text, size_t size)
+{
+    size_t used = 0;
+    for (int i = 0, run; i < v->items; i += run) {
+        for (run = 1; i + run < v->items && v->list[i + run] == v->list[i];) run++;
+        if (run == 2) run = 1;
+        used += (size_t)snprintf(text + used, size - used, "%s%lld", i ? ":" : "",
+                                 (long long)v->list[i]);
+        CHECK(used < size);
+        if (run > 2) used += (size_t)snprintf(text + used, size - used, "*%d", run);
+        CHECK(used < size);
+    }
 }
 
 static bool value_parse(const struct param_row *row, const char *text, struct case_value *v)
@@ -226,11 +257,11 @@ static enum err_code pair_parse(struct op_case *out, const char *pair, bool *see
 
 enum err_code case_parse(struct op_case *out, const char *line, struct err *err)
 {
-    char text[CASE_LINE];
+    char text[CASE_INPUT];
     bool seen[CASE_PARAMS] = {false};
     if (strlen(line) >= sizeof text)
         return err_set(err, ERR_USAGE, "case line||%zu characters|fewer than %d", strlen(line),
-                       CASE_LINE);
+                       CASE_INPUT);
     snprintf(text, sizeof text, "%s", line);
     char *at = text + strcspn(text, " ");
     if (*at) *at++ = '\0';
@@ -255,6 +286,12 @@ enum err_code case_parse(struct op_case *out, const char *line, struct err *err)
                            "case line|op %s|a comma at the end|key=value after each comma",
                            op->name);
     }
+    char printed[CASE_LINE];
+    size_t length = strlen(case_print(out, printed));
+    if (length >= CASE_INPUT)
+        return err_set(err, ERR_USAGE,
+                       "case line|op %s|%zu characters with every parameter|fewer than %d",
+                       op->name, length, CASE_INPUT);
     return ERR_OK;
 }
 
@@ -275,9 +312,8 @@ const char *case_print(const struct op_case *c, char *buf)
     size_t n = (size_t)snprintf(buf, CASE_LINE, "%s", c->op->name);
     for (int i = 0; (row = case_param(c->op, i)); i++) {
         const struct case_value *v = &c->value[i];
-        char text[CASE_LIST * 24] = "";
-        size_t used = 0;
-        if (row->kind == PARAM_FAULT && strcmp(v->word, "none") == 0) continue;
+        char text[CASE_LINE] = "";
+        if (row->quiet && strcmp(v->word, row->dflt) == 0) continue;
         switch (row->kind) {
         case PARAM_INT:
             snprintf(text, sizeof text, "%lld", (long long)v->whole);
@@ -286,9 +322,7 @@ const char *case_print(const struct op_case *c, char *buf)
             real_print(v->real, text, sizeof text);
             break;
         case PARAM_LIST:
-            for (int j = 0; j < v->items; j++)
-                used += (size_t)snprintf(text + used, sizeof text - used, "%s%lld", j ? ":" : "",
-                                         (long long)v->list[j]);
+            list_print(v, text, sizeof text);
             break;
         default:
             snprintf(text, sizeof text, "%s", v->word);

@@ -23,13 +23,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CASE_PARAMS = 40, CASE_LIST = 8, CASE_WORD = 96, CASE_OUTPUTS = 3, CASE_LINE = 1024 };
+enum {
+    CASE_PARAMS = 40,
+    CASE_LIST = 256,
+    CASE_WORD = 96,
+    CASE_OUTPUTS = 3,
+    CASE_INPUT = 2048, /* characters of a line to parse, also with every parameter */
+    CASE_LINE = 4096   /* room to print any */
+};
 
 enum param_kind {
     PARAM_INT,
     PARAM_REAL,
     PARAM_WORD,    /* one of `words` */
-    PARAM_LIST,    /* whole numbers joined by ':', at most CASE_LIST */
+    PARAM_LIST,    /* whole numbers joined by ':', at most CASE_LIST; V*N stands for V N times */
     PARAM_PROFILE, /* what profile_find() knows */
     PARAM_FAULT, /* "none", or what faults_add() takes and the op hosts; printed where there is one
                   */
@@ -42,6 +49,7 @@ struct param_row {
     const char *dflt;         /* as it would stand in a line */
     const char *const *words; /* WORD: ends with NULL */
     const char *help;
+    bool quiet; /* not printed where it has its default */
 };
 
 struct case_value {

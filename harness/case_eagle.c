@@ -226,13 +226,15 @@ static enum err_code make_cache(struct make *m, const struct head_config *h, int
     return ERR_OK;
 }
 
+enum { TREE_NODES = 512 };
+
 /* Node `j` of a sequence's tree: its parent is one of the three nodes before it, or the context
  * (-1). Fills its row of what it sees; returns its depth. */
 static int64_t make_node(const struct make *m, int64_t sequence, int64_t j, int64_t context,
                          int64_t *parent, int64_t *seen, int64_t seen_max)
 {
     uint64_t base = synth_base(m->seed, "parent");
-    int64_t depth = 0, path[CASE_LIST * 64];
+    int64_t depth = 0, path[TREE_NODES];
     parent[j] = j - 1 - (int64_t)(synth_x(base, sequence * 65536 + j) % 3);
     if (parent[j] < -1) parent[j] = -1;
     for (int64_t k = j; k >= 0 && depth < seen_max; k = parent[k]) path[depth++] = k;
@@ -245,9 +247,9 @@ static enum err_code make_tree(struct make *m, const int64_t *context, const int
 {
     int64_t widest = 0;
     for (int s = 0; s < n; s++) widest = count[s] > widest ? count[s] : widest;
-    if (widest > CASE_LIST * 64)
+    if (widest > TREE_NODES)
         return err_set(m->err, ERR_USAGE, "case|rows|%lld in a tree|at most %d", (long long)widest,
-                       CASE_LIST * 64);
+                       TREE_NODES);
     int64_t *slot = make_zeroed(m, r->count, sizeof *slot, "rows");
     int64_t *span = make_zeroed(m, r->count, sizeof *span, "rows");
     int64_t *extra = make_zeroed(m, r->count * widest, sizeof *extra, "rows");
@@ -319,7 +321,7 @@ static enum err_code layer_make(const struct op_case *c, struct arena *a, struct
 
 static void draw_rows(struct op_case *c, struct draw *d)
 {
-    char context[CASE_LIST * 8] = "", rows[CASE_LIST * 8] = "";
+    char context[64] = "", rows[64] = "";
     size_t nc = 0, nr = 0;
     for (int64_t s = 0, n = draw_int(d, 1, 3); s < n; s++) {
         nc += (size_t)snprintf(context + nc, sizeof context - nc, "%s%lld", s ? ":" : "",

@@ -19,19 +19,19 @@ extern const char *const words_format[], *const words_dense[], *const words_floa
 /* clang-format off: one row, one line */
 #define INT_ROW(key, min, max, dflt, help)                                                         \
     {                                                                                              \
-        key, PARAM_INT, min, max, dflt, NULL, help                                                 \
+        key, PARAM_INT, min, max, dflt, NULL, help, false                                          \
     }
 #define REAL_ROW(key, min, max, dflt, help)                                                        \
     {                                                                                              \
-        key, PARAM_REAL, min, max, dflt, NULL, help                                                \
+        key, PARAM_REAL, min, max, dflt, NULL, help, false                                         \
     }
 #define LIST_ROW(key, min, max, dflt, help)                                                        \
     {                                                                                              \
-        key, PARAM_LIST, min, max, dflt, NULL, help                                                \
+        key, PARAM_LIST, min, max, dflt, NULL, help, false                                         \
     }
 #define WORD_ROW(key, dflt, words, help)                                                           \
     {                                                                                              \
-        key, PARAM_WORD, 0, 0, dflt, words, help                                                   \
+        key, PARAM_WORD, 0, 0, dflt, words, help, false                                            \
     }
 #define PARAM_T INT_ROW("T", 1, 1 << 20, "2", "tokens (rows)")
 #define PARAM_H(dflt) INT_ROW("H", 1, 1 << 20, dflt, "hidden width")
@@ -43,7 +43,7 @@ extern const char *const words_format[], *const words_dense[], *const words_floa
 #define PARAM_GAIN(help) REAL_ROW("gain", 0, 1e6, "1", help)
 #define PARAM_END                                                                                  \
     {                                                                                              \
-        NULL, PARAM_INT, 0, 0, NULL, NULL, NULL                                                    \
+        NULL, PARAM_INT, 0, 0, NULL, NULL, NULL, false                                             \
     }
 /* clang-format on */
 

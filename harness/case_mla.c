@@ -333,7 +333,7 @@ static enum err_code core_make(const struct op_case *c, struct arena *a, struct 
 static void core_draw(struct op_case *c, struct draw *d)
 {
     int64_t L = draw_one_in(d, 2) ? 32 * draw_int(d, 1, 3) : draw_size(d, 65);
-    char context[CASE_LIST * 8] = "", rows[CASE_LIST * 8] = "";
+    char context[64] = "", rows[64] = "";
     size_t nc = 0, nr = 0;
     for (int64_t s = 0, n = draw_int(d, 1, 4); s < n; s++) {
         nc += (size_t)snprintf(context + nc, sizeof context - nc, "%s%lld", s ? ":" : "",

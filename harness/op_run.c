@@ -6,6 +6,7 @@
 #include "core/fault.h"
 #include "core/router.h"
 #include "harness/case_make.h"
+#include "harness/op_measured.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -202,9 +203,10 @@ static enum err_code run_faulted(const struct op_case *c, const struct op_side *
     return rc;
 }
 
-/* Makes the case and runs it on one side; what the side says is in r. */
+/* Makes the case and runs it on one side; what the side says is in r. `exact`: at float64 and
+ * without rounding, whatever the case says. */
 static enum err_code run_lane(const struct op_case *c, const struct op_subject *s, bool faulted,
-                              struct lane *lane, struct op_result *r, struct err *err)
+                              bool exact, struct lane *lane, struct op_result *r, struct err *err)
 {
     op_function *function = op_side_find(s->side, c->op->name);
     r->side = s->side->name;
@@ -215,6 +217,11 @@ static enum err_code run_lane(const struct op_case *c, const struct op_subject *
     if (case_make(c, &lane->arena, &lane->data, err) != ERR_OK) return err->code;
     if (case_run(c, &lane->arena, &lane->run, err) != ERR_OK) return err->code;
     if (s->own_precision) lane->run.precision = s->precision;
+    if (exact) {
+        lane->run.precision = PRECISION_F64;
+        memset(lane->run.profile.rounds, 0, sizeof lane->run.profile.rounds);
+    }
+    lane->run.kernels = &r->kernels;
     lane->model = bound_model_of(s->side->name, &lane->run);
     enum err_code rc =
         faulted ? run_faulted(c, s->side, lane, r) : function(lane->data.op, &lane->run, &r->err);
@@ -252,13 +259,12 @@ static bool truth_usable(const struct op_case *c, const struct lane *truth, stru
     return true;
 }
 
-static enum err_code judge(const struct op_case *c, const struct op_subject *subject, int n,
-                           struct lane *lane, struct op_result *out, struct arena *a,
-                           struct err *err)
+static enum err_code judge_derived(const struct op_case *c, const struct op_subject *subject, int n,
+                                   struct lane *lane, struct op_result *out, struct arena *a,
+                                   struct err *err)
 {
     struct case_data fresh;
     if (case_make(c, a, &fresh, err) != ERR_OK) return err->code;
-    out->side = subject[0].side->name;
     if (!truth_usable(c, &lane[0], out)) return ERR_OK;
     for (int i = 0; i < n; i++) {
         if (bound_make(c, &fresh, &lane[0].data, &lane[i].model, a, lane[i].bound, err) != ERR_OK)
@@ -269,8 +275,65 @@ static enum err_code judge(const struct op_case *c, const struct op_subject *sub
         if (compare(c, &lane[0], &lane[i], side, subject[0].side->name, out, a, err) != ERR_OK)
             return err->code;
     }
-    if (out->compared == 0) out->verdict = OP_FAIL;
     return ERR_OK;
+}
+
+/* One output of one subject against the truth's side at float64. */
+static void measured_output(const struct lane *exact, const struct lane *truth,
+                            const struct lane *subject, const char *side, int i,
+                            struct op_result *r)
+{
+    const struct case_output *s = &subject->data.output[i], *x = &exact->data.output[i];
+    struct op_output *o = &r->output[r->outputs++];
+    struct measure m;
+    *o = (struct op_output){
+        .name = s->name, .side = side, .elements = s->rows * s->cols, .worst = {-1, -1, 0, 0}};
+    measure_views((struct view){s->dtype, s->data, s->rows, s->cols},
+                  (struct view){x->dtype, x->data, x->rows, x->cols}, NULL, &m, NULL, NULL, NULL);
+    o->rel_rms = m.rel_rms;
+    o->max_abs = m.max_abs;
+    const struct op_measured held = {
+        .exact = x,
+        .profile = &truth->data.output[i],
+        .subject = s,
+        .unit = dtype_unit(subject->run.act),
+    };
+    op_measured_judge(&held, o);
+    r->compared += o->elements;
+    if (o->failed) r->verdict = OP_FAIL;
+}
+
+static enum err_code judge_measured(const struct op_case *c, const struct op_subject *subject,
+                                    int n, struct lane *lane, struct op_result *out,
+                                    struct err *err)
+{
+    struct lane exact = {0};
+    for (int i = 0; i < lane[0].data.outputs; i++) {
+        if (lane[0].data.output[i].dtype != DT_F64)
+            return err_set(
+                err, ERR_USAGE,
+                "case|bound|measured, for op %s whose output %s is whole numbers|derived",
+                c->op->name, lane[0].data.output[i].name);
+    }
+    enum err_code rc = run_lane(c, &subject[0], false, true, &exact, out, err);
+    for (int i = 1; rc == ERR_OK && out->verdict != OP_ERROR && i < n; i++) {
+        for (int k = 0; k < exact.data.outputs; k++)
+            measured_output(&exact, &lane[0], &lane[i], subject[i].side->name, k, out);
+    }
+    arena_release(&exact.arena, NULL);
+    return rc;
+}
+
+static enum err_code judge(const struct op_case *c, const struct op_subject *subject, int n,
+                           struct lane *lane, struct op_result *out, struct arena *a,
+                           struct err *err)
+{
+    out->side = subject[0].side->name;
+    enum err_code rc = case_word_is(c, "bound", "measured")
+                           ? judge_measured(c, subject, n, lane, out, err)
+                           : judge_derived(c, subject, n, lane, out, a, err);
+    if (rc == ERR_OK && out->compared == 0 && out->verdict == OP_OK) out->verdict = OP_FAIL;
+    return rc;
 }
 
 /* A case that held is evidence, for `assay cover`. */
@@ -297,7 +360,7 @@ enum err_code op_run_case(const struct op_case *c, const struct op_subject *subj
     enum err_code rc = ERR_OK;
     *out = (struct op_result){.verdict = OP_OK, .err = ERR_INIT};
     for (int i = 0; rc == ERR_OK && i < n && out->verdict == OP_OK; i++)
-        rc = run_lane(c, &subject[i], i > 0 && case_fault(c), &lane[i], out, err);
+        rc = run_lane(c, &subject[i], i > 0 && case_fault(c), false, &lane[i], out, err);
     if (rc == ERR_OK && out->verdict == OP_OK) rc = judge(c, subject, n, lane, out, &arena, err);
     for (int i = 0; i < n; i++) arena_release(&lane[i].arena, NULL);
     arena_release(&arena, NULL);

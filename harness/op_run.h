@@ -7,6 +7,7 @@
 #define ASSAY_HARNESS_OP_RUN_H
 
 #include "core/compare.h"
+#include "core/kernels.h"
 #include "core/ops.h"
 #include "harness/bound.h"
 #include "harness/case.h"
@@ -44,6 +45,7 @@ struct op_result {
     /* The case's fault: calls that it edited, and of them those whose outputs it changed in bits.
      */
     int64_t fault_calls, fault_changed;
+    struct kernel_log kernels; /* what ran, on sides that say so */
 };
 
 /* Runs and judges. Only what belongs to no side (memory of the harness, a case that cannot be made)

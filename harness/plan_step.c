@@ -294,7 +294,7 @@ static enum err_code check_diff(struct plan_reader *r, struct plan_step *s,
 static enum err_code check_op(struct plan_reader *r, const struct plan_step *s,
                               const struct yaml_node *n)
 {
-    char line[CASE_LINE], found[2 * ERR_PART + 8];
+    char line[CASE_INPUT], found[2 * ERR_PART + 8];
     struct op_case c;
     struct err e = ERR_INIT;
     bool sweep = find_option(s, "--sweep") != NULL;

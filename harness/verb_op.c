@@ -2,10 +2,12 @@
  * With --sweep, many cases drawn at random from --seed. With `fault=ID@KEY=V` in the line every
  * side but the first runs with that fault: red, or the fault is none that this case can see. Case
  * lines: case.h; bounds: bound.h; judging: op_run.h. Test: tests/test_sweep.c */
+#include "harness/kernel_report.h"
 #include "harness/op_run.h"
 #include "harness/verb.h"
 
 #include "core/check.h"
+#include "core/file.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -101,6 +103,7 @@ static void row_json(json_t *rows, const char *line, const struct op_result *r)
         json_object_set_new(row, "fault",
                             json_pack("{s:I, s:I}", "calls", (json_int_t)r->fault_calls, "changed",
                                       (json_int_t)r->fault_changed));
+    if (r->kernels.rows) json_object_set_new(row, "kernels", kernels_json(&r->kernels));
     if (r->verdict == OP_NOT_IMPLEMENTED) json_object_set_new(row, "on", json_string(r->side));
     if (r->verdict == OP_ERROR) {
         char text[ERR_LINE];
@@ -134,7 +137,10 @@ static void row_text(const char *line, const struct op_result *r, const struct p
         printf("\n    bound from %s\n", o->from);
         break; /* the first output in order of computing is the cause */
     }
-    if (r->verdict != OP_OK) printf("    replay: assay op %s --on %s\n", line, p->on);
+    if (r->verdict != OP_OK) {
+        kernels_print(&r->kernels, stdout);
+        printf("    replay: assay op %s --on %s\n", line, p->on);
+    }
 }
 
 static void count(struct tally *t, const struct op_result *r)
@@ -156,9 +162,9 @@ static enum err_code one_case(const struct op_case *c, const struct plan *p, con
     case_print(c, line);
     if (op_run_case(c, p->subject, p->subjects, &r, err) != ERR_OK)
         return err_note(err, "case %.100s", line);
-    /* A case of one's own that the op refuses is the answer, with its message; in a sweep it is a
-     * failure. */
-    if (r.verdict == OP_ERROR && !args_has(a, "--sweep")) {
+    /* A case of one's own that the op refuses is the answer, with its message; in a sweep or a list
+     * it is a failure. */
+    if (r.verdict == OP_ERROR && !args_has(a, "--sweep") && !args_has(a, "--cases")) {
         *err = r.err;
         return err->code;
     }
@@ -166,6 +172,22 @@ static enum err_code one_case(const struct op_case *c, const struct plan *p, con
     if (!a->json) row_text(line, &r, p);
     count(t, &r);
     return ERR_OK;
+}
+
+/* What a device computes in: its own type of activations, rounded where its profile says. */
+static void fit_to_device(struct op_case *c)
+{
+    case_set(c, "x", "bf16");
+    case_set(c, "act", "bf16");
+    case_set(c, "profile", "gpu");
+}
+
+static bool plan_has(const struct plan *p, const struct op_side *side)
+{
+    for (int i = 0; i < p->subjects; i++) {
+        if (p->subject[i].side == side) return true;
+    }
+    return false;
 }
 
 static enum err_code sweep(const struct args *a, const struct plan *p, json_t *rows,
@@ -186,17 +208,51 @@ static enum err_code sweep(const struct args *a, const struct plan *p, json_t *r
         for (int64_t k = 0; k < n; k++) {
             struct op_case c;
             case_draw(&c, op, (uint64_t)seed, k);
+            if (plan_has(p, gpu_side())) fit_to_device(&c);
             if (one_case(&c, p, a, rows, t, err) != ERR_OK) return err->code;
         }
     }
     return ERR_OK;
 }
 
+/* A file of case lines; empty ones and those that begin with # are skipped. */
+static enum err_code run_list(const struct args *a, const struct plan *p, json_t *rows,
+                              struct tally *t, struct err *err)
+{
+    const char *path = args_value(a, "--cases");
+    char line[CASE_INPUT];
+    struct file_map map;
+    int64_t number = 0;
+    if (a->words > 0 || args_has(a, "--sweep"))
+        return err_set(err, ERR_USAGE, "option --cases||a case or --sweep beside it|one of them");
+    if (file_map(path, &map, err) != ERR_OK) return err->code;
+    for (int64_t at = 0; err->code == ERR_OK && at < map.size;) {
+        const char *text = (const char *)map.data + at;
+        const char *end = memchr(text, '\n', (size_t)(map.size - at));
+        size_t n = end ? (size_t)(end - text) : (size_t)(map.size - at);
+        struct op_case c;
+        at += (int64_t)n + 1;
+        number++;
+        if (n == 0 || text[0] == '#') continue;
+        if (n >= sizeof line) {
+            (void)err_set(err, ERR_INPUT, "case line|%s:%lld|%zu characters|fewer than %d", path,
+                          (long long)number, n, CASE_INPUT);
+            break;
+        }
+        memcpy(line, text, n);
+        line[n] = '\0';
+        if (case_parse(&c, line, err) != ERR_OK || one_case(&c, p, a, rows, t, err) != ERR_OK)
+            (void)err_note(err, "%s:%lld", path, (long long)number);
+    }
+    file_unmap(&map);
+    return err->code;
+}
+
 static enum err_code replay(const struct args *a, const struct plan *p, json_t *rows,
                             struct tally *t, struct err *err)
 {
     struct op_case c;
-    char line[CASE_LINE];
+    char line[CASE_INPUT];
     static const char *const only_sweep[] = {"--count", "--seed"};
     for (size_t i = 0; i < sizeof only_sweep / sizeof only_sweep[0]; i++) {
         if (args_has(a, only_sweep[i]))
@@ -204,11 +260,12 @@ static enum err_code replay(const struct args *a, const struct plan *p, json_t *
                            only_sweep[i]);
     }
     if (a->words == 0)
-        return err_set(err, ERR_USAGE, "op||no name|NAME [CASE], NAME --sweep, --sweep or --list");
+        return err_set(err, ERR_USAGE,
+                       "op||no name|NAME [CASE], NAME --sweep, --sweep, --cases FILE or --list");
     int n = snprintf(line, sizeof line, "%s%s%s", a->word[0], a->words > 1 ? " " : "",
                      a->words > 1 ? a->word[1] : "");
     if (n >= (int)sizeof line)
-        return err_set(err, ERR_USAGE, "case line||%d characters|fewer than %d", n, CASE_LINE);
+        return err_set(err, ERR_USAGE, "case line||%d characters|fewer than %d", n, CASE_INPUT);
     if (case_parse(&c, line, err) != ERR_OK) return err->code;
     return one_case(&c, p, a, rows, t, err);
 }
@@ -269,8 +326,9 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
     if (plan_make(&p, on ? on : "ref,naive", err) != ERR_OK) return err->code;
     json_t *rows = json_array();
     json_object_set_new(result, "rows", rows);
-    enum err_code rc =
-        args_has(a, "--sweep") ? sweep(a, &p, rows, &t, err) : replay(a, &p, rows, &t, err);
+    enum err_code rc = args_has(a, "--sweep")   ? sweep(a, &p, rows, &t, err)
+                       : args_has(a, "--cases") ? run_list(a, &p, rows, &t, err)
+                                                : replay(a, &p, rows, &t, err);
     json_object_set_new(result, "passed", json_integer(t.passed));
     json_object_set_new(result, "failed", json_integer(t.failed));
     json_object_set_new(result, "not_implemented", json_integer(t.not_implemented));
@@ -290,13 +348,14 @@ static const struct option_row options[] = {
     {"--sweep", NULL, "random cases, of every op where no NAME is given", false},
     {"--count", "N", "cases an op of the sweep (40)", false},
     {"--seed", "S", "of the sweep (1)", false},
+    {"--cases", "FILE", "the case lines of a file, one a line; # begins a comment", false},
     {"--list", NULL, "the ops and their parameters", false},
     {0},
 };
 
 const struct verb verb_op = {
     .name = "op",
-    .usage = "NAME [CASE] [--on SIDES] [--sweep [--count N] [--seed S]] [--list]",
+    .usage = "NAME [CASE] [--on SIDES] [--sweep [--count N] [--seed S]] [--cases FILE] [--list]",
     .about = "Run one op on several sides and hold them against each other; the printed line "
              "replays the case. With fault=ID@KEY=V:KEY=V in CASE every side but the first runs "
              "with that fault (see `assay fault list`).",

@@ -80,6 +80,13 @@ static void line__keeps_lists(void **state)
     assert_int_equal(n, 3);
     assert_int_equal(list[1], 17);
     assert_non_null(strstr(case_print(&c, line), "context=0:17:4,rows=1:2:3,"));
+    parse(&c, "mla.core rows=1*200:2:2:7*54,context=9:9:9");
+    list = case_list(&c, "rows", &n);
+    assert_int_equal(n, 256);
+    assert_int_equal(list[199], 1);
+    assert_int_equal(list[200], 2);
+    assert_int_equal(list[255], 7);
+    assert_non_null(strstr(case_print(&c, line), "context=9*3,rows=1*200:2:2:7*54,"));
 }
 
 static void line__is_refused__when_wrong(void **state)
@@ -116,7 +123,11 @@ static void line__is_refused__when_wrong(void **state)
         {"mla.core rows=", "op mla.core: rows", "\"\"", "joined by ':'"},
         {"mla.core rows=1:", "op mla.core: rows", "\"1:\"", NULL},
         {"mla.core rows=1:x", "op mla.core: rows", "\"1:x\"", NULL},
-        {"mla.core rows=1:2:3:4:5:6:7:8:9", "op mla.core: rows", "1:2:3", "up to 8"},
+        {"mla.core rows=1:2:3:4*254", "op mla.core: rows", "1:2:3", "up to 256"},
+        {"mla.core rows=1*0", "op mla.core: rows", "\"1*0\"", "V*N"},
+        {"mla.core rows=1*", "op mla.core: rows", "\"1*\"", NULL},
+        {"mla.core rows=*3", "op mla.core: rows", "\"*3\"", NULL},
+        {"mla.core rows=1*2*3", "op mla.core: rows", "\"1*2*3\"", NULL},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct op_case c;
@@ -129,13 +140,33 @@ static void line__is_refused__when_wrong(void **state)
 static void line__is_refused__when_too_long(void **state)
 {
     (void)state;
-    char line[CASE_LINE + 1];
+    char line[CASE_INPUT + 1];
     struct op_case c;
     struct err err = ERR_INIT;
-    memset(line, 'x', CASE_LINE);
-    line[CASE_LINE] = '\0';
+    memset(line, 'x', CASE_INPUT);
+    line[CASE_INPUT] = '\0';
     assert_int_equal(case_parse(&c, line, &err), ERR_USAGE);
-    assert_err(&err, ERR_USAGE, "case line", NULL, "1024 characters", "fewer than 1024");
+    assert_err(&err, ERR_USAGE, "case line", NULL, "2048 characters", "fewer than 2048");
+}
+
+static void line__is_refused__when_it_would_be_too_long_with_every_parameter(void **state)
+{
+    (void)state;
+    char line[CASE_INPUT] = "mla.core rows=";
+    struct op_case c;
+    struct err err = ERR_INIT;
+    for (int i = 0; i < 250; i++) {
+        size_t n = strlen(line);
+        snprintf(line + n, sizeof line - n, "%s%d", i ? ":" : "", 10000 + i);
+    }
+    size_t n = strlen(line);
+    snprintf(line + n, sizeof line - n, ",context=");
+    for (int i = 0; i < 60; i++) {
+        n = strlen(line);
+        snprintf(line + n, sizeof line - n, "%s%d", i ? ":" : "", 10000 + i);
+    }
+    assert_int_equal(case_parse(&c, line, &err), ERR_USAGE);
+    assert_err(&err, ERR_USAGE, "case line", "op mla.core", "with every parameter", "fewer than");
 }
 
 static void case__is_refused__when_keys_contradict(void **state)
@@ -359,6 +390,7 @@ int main(void)
         cmocka_unit_test(line__keeps_lists),
         cmocka_unit_test(line__is_refused__when_wrong),
         cmocka_unit_test(line__is_refused__when_too_long),
+        cmocka_unit_test(line__is_refused__when_it_would_be_too_long_with_every_parameter),
         cmocka_unit_test(case__is_refused__when_keys_contradict),
         cmocka_unit_test(case__is_refused__when_memory_is_short),
         cmocka_unit_test(outputs__start_as_poison),

@@ -80,6 +80,26 @@ static const struct profile profiles[] = {
                    [RP_MOE] = true,
                    [RP_LOGITS] = true},
     },
+    {
+        .name = "gpu",
+        .about = "the CUDA path of this program: fused norms, flash attention, absorbed decode, "
+                 "experts summed in float32, logits not rounded",
+        .verified = false,
+        .decode_absorbed = true,
+        .prob_before_sum = true,
+        .rounds = {[RP_EMBED] = true,
+                   [RP_LINEAR] = true,
+                   [RP_NORM] = true,
+                   [RP_ROPE] = true,
+                   [RP_PROB] = true,
+                   [RP_Q_LATENT] = true,
+                   [RP_O_LATENT] = true,
+                   [RP_ATTN_CORE] = true,
+                   [RP_RESIDUAL] = true,
+                   [RP_ACT] = true,
+                   [RP_ROUTED] = true,
+                   [RP_MOE] = true},
+    },
 };
 
 enum { PROFILES = sizeof profiles / sizeof profiles[0] };
@@ -104,6 +124,6 @@ enum err_code profile_find(const char *name, struct profile *out, struct err *er
     }
     return err_set(
         err, ERR_USAGE,
-        "profile|its name|\"%s\"|math, hf, hf4, vllm, sgl, or one of these followed by +exact",
+        "profile|its name|\"%s\"|math, hf, hf4, vllm, sgl, gpu, or one of these followed by +exact",
         name);
 }

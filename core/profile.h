@@ -56,7 +56,7 @@ struct profile {
     bool rounds[RP_COUNT];
 };
 
-/* "math", "hf", "hf4", "vllm", "sgl", and "NAME+exact" (the conventions of NAME, no rounding).
+/* "math", "hf", "hf4", "vllm", "sgl", "gpu", and "NAME+exact" (the conventions of NAME, no rounding).
  * Unknown names are an error that lists the known ones. The result lives as long as the program. */
 enum err_code profile_find(const char *name, struct profile *out, struct err *err) ERR_USED;
 /* Name of row i, or NULL past the end. */

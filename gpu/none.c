@@ -1,6 +1,8 @@
 /* none.c: the CUDA side of a build without CUDA: an empty table that says so. Nothing falls back to
  * the reference. Twin: gpu/table.cu and gpu/device.cu. Test: tests/test_ops.c */
+#include "core/bench.h"
 #include "core/device.h"
+#include "core/engine.h"
 #include "core/ops.h"
 
 #include <stddef.h>
@@ -22,10 +24,46 @@ const struct op_side *gpu_side(void)
     return &side;
 }
 
+/* engine_usable() refuses it, so nothing of it is ever called. */
+const struct engine_kind *gpu_engine(void)
+{
+    static const struct engine_kind kind = {
+        .name = "gpu", .about = "assay gpu", .profile = "gpu", .side = gpu_side};
+    return &kind;
+}
+
 int gpu_devices(struct device_info *out, int max, struct err *err)
 {
     (void)out;
     (void)max;
     err_set(err, ERR_DEVICE, "CUDA devices|gpu|%s|a build with CUDA", why_not);
     return -1;
+}
+
+static const char *no_case(int i)
+{
+    (void)i;
+    return NULL;
+}
+
+static enum err_code no_ceilings(struct bench_ceilings *out, struct err *err)
+{
+    (void)out;
+    return err_set(err, ERR_DEVICE, "bench|gpu|%s|a build with CUDA", why_not);
+}
+
+static enum err_code no_measure(int i, struct bench_row *out, struct kernel_log *log,
+                                struct err *err)
+{
+    struct bench_ceilings ignored;
+    (void)i;
+    (void)out;
+    (void)log;
+    return no_ceilings(&ignored, err);
+}
+
+const struct bench_side *gpu_bench(void)
+{
+    static const struct bench_side none = {"gpu", no_ceilings, no_case, no_measure};
+    return &none;
 }

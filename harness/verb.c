@@ -14,8 +14,9 @@
 #include <string.h>
 
 static const struct verb *const verbs[] = {
-    &verb_forward, &verb_diff, &verb_op,      &verb_generate, &verb_synth, &verb_doctor,
-    &verb_cover,   &verb_run,  &verb_inspect, &verb_extract,  &verb_fault, NULL,
+    &verb_forward, &verb_diff,  &verb_op,  &verb_generate, &verb_synth,
+    &verb_doctor,  &verb_cover, &verb_run, &verb_inspect,  &verb_extract,
+    &verb_fault,   &verb_bench, NULL,
 };
 
 static void print_usage(FILE *f)

@@ -1,0 +1,53 @@
+/* bench.h: the contract of `assay bench`: a side measures its machine's own ceilings first, then
+ * its ops; the harness prints each as a share of what the ceilings allow. Times are medians of
+ * rounds; nothing here judges. Test: tests/test_bench.c */
+#ifndef ASSAY_CORE_BENCH_H
+#define ASSAY_CORE_BENCH_H
+
+#include "core/error.h"
+#include "core/kernels.h"
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Bytes a second (read; copy counts both directions) and operations a second of a dense product in
+ * the side's own arithmetic. */
+struct bench_ceilings {
+    double read, copy, matmul;
+    char device[160];     /* name, and what of it was used */
+    char matmul_what[64]; /* "bf16 8192^3, cuBLASLt" */
+};
+
+enum { BENCH_TEXT = 160 };
+
+struct bench_row {
+    char text[BENCH_TEXT]; /* what was measured: sizes, cold or warm */
+    double seconds;        /* one call, the median of the rounds */
+    double spread;         /* (slowest tenth - fastest tenth) / median */
+    double bytes, flops;   /* the least that must be read and written; operations of the formula */
+    int64_t rounds;
+};
+
+struct bench_side {
+    const char *name; /* as in ops.h */
+    /* Errors: ERR_DEVICE where there is no such machine. */
+    enum err_code (*ceilings)(struct bench_ceilings *out, struct err *err);
+    /* The op of case i; NULL past the last. */
+    const char *(*op)(int i);
+    enum err_code (*measure)(int i, struct bench_row *out, struct kernel_log *log, struct err *err);
+};
+
+const struct bench_side *gpu_bench(void);
+
+/* Sorts n > 0 round times and fills seconds, spread, rounds. */
+void bench_median(double *seconds, int64_t n, struct bench_row *out);
+/* The share of the roofline: max(bytes / read, flops / matmul) / seconds. */
+double bench_share(const struct bench_row *r, const struct bench_ceilings *c);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -31,7 +31,8 @@ static const char *first_op(const struct attempt *a)
 {
     int64_t layer = first_tap(a)->layer;
     const struct config *c = a->c->loaded[a->job->on].model.config;
-    return tap_op(first_tap(a)->kind, layer >= 0 && config_is_moe(c, layer));
+    bool draft = tap_is_draft(first_tap(a)->kind);
+    return tap_op(first_tap(a)->kind, !draft && layer >= 0 && config_is_moe(c, layer));
 }
 
 static bool same_output(const struct fault_row *a, const struct fault_row *b)
@@ -45,7 +46,7 @@ static enum err_code run_faulted(struct attempt *a)
 {
     struct faults faults = {0};
     const struct job *j = a->job;
-    const struct subject_how how = {j->profile, j->order, 1};
+    const struct subject_how how = campaign_how(a->c, j);
     for (int i = 0; i < 2 && j->fault[i][0]; i++) {
         if (faults_add(&faults, j->fault[i], &a->err) != ERR_OK) return a->err.code;
     }
@@ -66,10 +67,9 @@ static const char *claims_text(const struct diagnosis *g, char buf[CLAIMS])
     for (int64_t i = 0; i < g->claimed && n < CLAIMS; i++) {
         const struct claim *c = &g->claims[i];
         n += (size_t)snprintf(buf + n, CLAIMS - n, "%s%s", i ? "; " : "",
-                              fault_print(&g->list[c->first].use, one));
+                              fault_print(&c->use[0], one));
         if (c->second >= 0 && n < CLAIMS)
-            n += (size_t)snprintf(buf + n, CLAIMS - n, " + %s",
-                                  fault_print(&g->list[c->second].use, one));
+            n += (size_t)snprintf(buf + n, CLAIMS - n, " + %s", fault_print(&c->use[1], one));
     }
     return buf;
 }
@@ -80,10 +80,63 @@ static bool claims_row(const struct diagnosis *g, const struct fault_row *row, b
     for (int64_t i = 0; i < g->claimed; i++) {
         const struct claim *c = &g->claims[i];
         if (alone && c->second >= 0) continue;
-        if (same_output(g->list[c->first].use.row, row)) return true;
-        if (c->second >= 0 && same_output(g->list[c->second].use.row, row)) return true;
+        if (same_output(c->use[0].row, row)) return true;
+        if (c->second >= 0 && same_output(c->use[1].row, row)) return true;
     }
     return false;
+}
+
+/* Index of the guilty tap among those of the subject; the last one where there is none. */
+static int64_t guilty_tap(const struct attempt *a, const struct diff *d)
+{
+    int64_t i = a->subject.count - 1;
+    while (d->guilty.pair && i > 0 &&
+           strcmp(a->subject.taps[i].name, d->guilty.pair->subject->name))
+        i--;
+    return i;
+}
+
+/* Injected, the claim gives the subject's bits up to and with tap `last`. */
+static bool gives_bits(const struct attempt *a, const struct claim *c, int64_t last)
+{
+    const struct job *j = a->job;
+    const struct subject_how how = campaign_how(a->c, j);
+    struct faults faults = {.use = {c->use[0], c->use[1]}, .count = c->second >= 0 ? 2 : 1};
+    struct subject s = {0};
+    struct err e = ERR_INIT;
+    bool same = false;
+    if (subject_run(&s, &a->c->loaded[j->on], &a->c->cases[j->on].tokens, how, &faults, &e) ==
+        ERR_OK) {
+        int64_t first = subject_differ(&a->subject, &s, 0);
+        same = first < 0 || first > last;
+    }
+    faults_clear(&faults);
+    subject_free(&s);
+    return same;
+}
+
+/* Some claim is the equal of what was injected: it gives the same bits, so that nothing dumped
+ * tells them apart, and is as right a name. Of two faults one alone is met at the guilty tap. Where
+ * the true one was left out, two that come out as it by chance are no name for it. */
+static bool claims_equal(const struct attempt *a, const struct diff *d)
+{
+    int64_t all = a->subject.count - 1;
+    for (int64_t i = 0; i < d->diagnosis.claimed; i++) {
+        const struct claim *c = &d->diagnosis.claims[i];
+        bool two = c->second >= 0;
+        if (two && a->job->kind == JOB_WITHOUT) continue;
+        if (gives_bits(a, c, a->job->kind == JOB_PAIR && !two ? guilty_tap(a, d) : all))
+            return true;
+    }
+    return false;
+}
+
+/* What was claimed is neither what was injected nor its equal; says so in the record. */
+static bool is_wrong(const struct attempt *a, const struct diff *d, bool right, json_t *record)
+{
+    bool other = d->diagnosis.claimed > 0 && !right, equal = other && claims_equal(a, d);
+    if (equal) json_object_set_new(record, "equal", json_true());
+    return other && !equal;
 }
 
 /* ---- judging ---- */
@@ -126,7 +179,21 @@ static json_t *judge_caught(const struct attempt *a, enum err_code rc, const str
     bool named = claims_row(&d->diagnosis, a->job->row, true);
     add_diagnosis(record, d);
     json_object_set_new(record, "named", json_boolean(named));
-    json_object_set_new(record, "misnamed", json_boolean(d->diagnosis.claimed > 0 && !named));
+    json_object_set_new(record, "misnamed", json_boolean(is_wrong(a, d, named, record)));
+    return record;
+}
+
+/* The record of a proof. d NULL: nothing was diagnosed. */
+static json_t *judge_name(const struct attempt *a, const struct diff *d, bool right,
+                          const char *wrong)
+{
+    json_t *record = campaign_record(a->job, a->c, "kept", "%s", "");
+    if (!record || !d) return record;
+    if (is_wrong(a, d, right, record)) {
+        json_object_set_new(record, "outcome", json_string("misnamed"));
+        json_object_set_new(record, "why", json_string(wrong));
+    }
+    add_diagnosis(record, d);
     return record;
 }
 
@@ -144,10 +211,8 @@ static json_t *judge_without(const struct attempt *a, const char *path, const st
             without[n++] = fault_at(i)->id;
     }
     enum err_code rc = campaign_diff(a->c, a->job, path, true, without, &d, &e);
-    bool wrong = rc == ERR_DIFF && d.diagnosis.claimed > 0;
-    json_t *record = campaign_record(a->job, a->c, wrong ? "misnamed" : "kept", "%s",
-                                     wrong ? "a name without the true one" : "");
-    add_diagnosis(record, &d);
+    json_t *record =
+        judge_name(a, rc == ERR_DIFF ? &d : NULL, false, "a name without the true one");
     diff_close(&d);
     return record;
 }
@@ -163,11 +228,7 @@ static json_t *judge_proof(const struct attempt *a, const struct diff *d)
     if (id[0]) other = fault_find(id);
     bool right = claims_row(&d->diagnosis, a->job->row, false) ||
                  (other && claims_row(&d->diagnosis, other, false));
-    bool wrong = d->diagnosis.claimed > 0 && !right;
-    json_t *record = campaign_record(a->job, a->c, wrong ? "misnamed" : "kept", "%s",
-                                     wrong ? "a wrong name" : "");
-    add_diagnosis(record, d);
-    return record;
+    return judge_name(a, d, right, "a wrong name");
 }
 
 /* ---- one job ---- */
@@ -188,9 +249,8 @@ static json_t *compare(struct attempt *a)
     if (j->kind == JOB_OP && a->ratio < THRESHOLD && (rc == ERR_OK || rc == ERR_DIFF)) {
         record = campaign_record(j, a->c, "sub-threshold", "at %s", first_tap(a)->name);
         add_diagnosis(record, &d);
-        json_object_set_new(
-            record, "misnamed",
-            json_boolean(d.diagnosis.claimed > 0 && !claims_row(&d.diagnosis, j->row, false)));
+        bool named = claims_row(&d.diagnosis, j->row, false);
+        json_object_set_new(record, "misnamed", json_boolean(is_wrong(a, &d, named, record)));
     } else if (j->kind == JOB_OP) {
         record = judge_caught(a, rc, &d, &e);
     } else if (j->kind == JOB_WITHOUT && rc == ERR_DIFF) {

@@ -15,6 +15,7 @@ enum job_kind {
     JOB_PAIR,
     JOB_FILE,
     JOB_CALL,
+    JOB_VERIFY,
     JOB_CLEAN
 };
 
@@ -27,7 +28,8 @@ struct job {
     enum subject_order order;
     uint64_t seed;
     const char *op; /* JOB_ALONE: the op */
-    int command;    /* JOB_CALL: which command line */
+    int command;    /* JOB_CALL: which command line; JOB_VERIFY: which way to ask */
+    bool draft;     /* with the case's draft head */
 };
 
 /* What one (case, profile, order) gives without a fault. */
@@ -35,6 +37,7 @@ struct base {
     int on;
     const char *profile;
     enum subject_order order;
+    bool draft;
     bool made;
     struct subject subject;
     struct diff diff; /* of it, anchored */
@@ -67,12 +70,16 @@ bool campaign_op_at(const struct config *c, const char *op, int64_t layer);
 /* ---- what a job gives: a record, an object with
  *   outcome   caught, missed, inert, sub-threshold, stopped; of clean runs: green, alarm, same
  *             bits; of proofs: kept (no wrong name), misnamed; error
- *   and fault, case, profile, why, ratio, claims, named, seconds. ---- */
+ *   and fault, case, profile, why, ratio, claims, named, equal (a claim that is not what was
+ *   injected gives its bits), seconds. ---- */
 
 /* campaign_op.c: JOB_OP and the proofs. NULL: no memory. */
 json_t *campaign_op(struct campaign *c, const struct job *j);
 /* campaign_alone.c: JOB_ALONE. */
 json_t *campaign_alone(struct campaign *c, const struct job *j);
+/* campaign_verify.c: JOB_VERIFY, in campaign_verify_ways() ways. */
+int campaign_verify_ways(void);
+json_t *campaign_verify(struct campaign *c, const struct job *j);
 /* campaign_file.c: the checkpoint that file faults are made from, and one of them. */
 enum err_code campaign_file_prepare(struct campaign *c, struct err *err) ERR_USED;
 json_t *campaign_file(struct campaign *c, const struct job *j);
@@ -94,6 +101,8 @@ void campaign_bases_free(struct campaign *c);
  * gaps of `flips`, which may be NULL, over the scores' error. */
 double campaign_effect(const struct base *b, const struct loaded *l, const struct subject *faulted,
                        int64_t first, const struct flips *flips);
+/* How the subject of a job runs. */
+struct subject_how campaign_how(const struct campaign *c, const struct job *j);
 /* A file of this process in the campaign's folder. Returns buf (FILE_PATH). */
 const char *campaign_path(const struct campaign *c, const char *name, char *buf);
 /* diff_run() on a dump of a case. Comes back as it does. */

@@ -17,6 +17,7 @@ static const char *const kinds[] = {[JOB_OP] = "op",
                                     [JOB_PAIR] = "two at once",
                                     [JOB_FILE] = "file",
                                     [JOB_CALL] = "call",
+                                    [JOB_VERIFY] = "verification",
                                     [JOB_CLEAN] = "clean"};
 
 json_t *campaign_record(const struct job *j, const struct campaign *c, const char *outcome,
@@ -79,7 +80,8 @@ static void add_injected(struct sum *s, const struct job *j, const json_t *recor
     s->injected++;
     s->caught += caught;
     if (!caught) list(s, "missed", record);
-    if (!caught || j->kind != JOB_OP || !json_object_get(record, "named")) return;
+    bool names = j->kind == JOB_OP || j->kind == JOB_VERIFY;
+    if (!caught || !names || !json_object_get(record, "named")) return;
     s->ops_caught++;
     if (json_is_true(json_object_get(record, "named")))
         s->named++;
@@ -114,6 +116,7 @@ static void add(struct sum *s, int64_t i, json_t *record)
     bool wrong =
         is(record, "outcome", "misnamed") || json_is_true(json_object_get(record, "misnamed"));
     s->misnamed += wrong;
+    if (json_is_true(json_object_get(record, "equal"))) list(s, "equal", record);
     if (wrong) list(s, "misnamed", record);
 }
 
@@ -174,9 +177,9 @@ static enum err_code verdict(const struct sum *s, struct err *err)
 enum err_code campaign_sum(const struct campaign *c, json_t *const *records, json_t *result,
                            struct err *err)
 {
-    static const char *const lists[] = {"missed", "unnamed", "misnamed",  "sub_threshold",
-                                        "inert",  "stopped", "same_bits", "alarms",
-                                        "errors", "never"};
+    static const char *const lists[] = {"missed",        "unnamed", "misnamed", "equal",
+                                        "sub_threshold", "inert",   "stopped",  "same_bits",
+                                        "alarms",        "errors",  "never"};
     struct sum s = {.c = c, .result = result};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         json_object_set_new(result, lists[i], json_array());

@@ -49,6 +49,7 @@ void campaign_text(const json_t *result)
     show(result, "missed", "missed");
     show(result, "alarms", "clean runs that were red");
     show(result, "misnamed", "wrong names");
+    show(result, "equal", "named by another fault that gives the same bits");
     show(result, "unnamed", "caught and not named");
     show(result, "sub_threshold", "sub-threshold, not scored");
     show(result, "stopped", "stopped by their own run, not scored");

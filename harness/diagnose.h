@@ -8,10 +8,11 @@
  *
  * Claimed is only what leaves no more than rounding: the subject lies within the tap's own bound of
  * the faulted reference, the residual is no larger than the subject's right taps and another order
- * of sums explain, and the taps after it in that layer that are wrong too come out as the
- * subject's. Others that hold as well and leave about as little are claimed with it, as a set that
- * cannot be told apart. Where nothing holds or comes near, two faults at once are tried. Else
- * nothing is claimed, and the shape of the error is told (diagnose_shape.h). Test:
+ * of sums explain, the taps after it in that layer that are wrong too come out as the subject's,
+ * and the cells that it predicts say more than was chosen to get there (diagnose_evidence.h).
+ * Others that hold as well and leave about as little are claimed with it, as a set that cannot be
+ * told apart. Where nothing holds or comes near, two faults at once are tried (diagnose_pairs.c).
+ * Else nothing is claimed, and the shape of the error is told (diagnose_shape.h). Test:
  * tests/test_diagnose.c */
 #ifndef ASSAY_HARNESS_DIAGNOSE_H
 #define ASSAY_HARNESS_DIAGNOSE_H
@@ -37,9 +38,10 @@ struct hypothesis {
     int place;       /* in the registry */
 };
 
-/* One fault, or two at once. */
+/* One fault, or two at once, with the keys that they were heard with. */
 struct claim {
-    int64_t first, second; /* hypotheses; second -1: one fault */
+    int64_t first, second;   /* hypotheses; second -1: one fault */
+    struct fault_use use[2]; /* of `first`, of `second` */
     double explains;
 };
 

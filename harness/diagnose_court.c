@@ -3,25 +3,22 @@
 #include "harness/diagnose_court.h"
 
 #include "core/compare.h"
+#include "harness/diagnose_evidence.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NEARLY_ALL 0.9  /* share of the squared error that a claim explains */
-#define CLEARLY 4.0     /* squared error that another explanation leaves, to be the worse one */
-#define LIKE_GREEN 2.0  /* residual over rounding error, against that of the taps that are right */
-#define MOST_LIKE 2.0   /* two independent roundings of one value differ by this much */
-#define SUMS 4.0        /* times the difference between sums in float32 and float64 */
-#define FLIPS 4.0       /* values that round the other way by chance */
-#define NOTHING 1e-3    /* of the rounding error: no difference */
-#define FINE 1e-4       /* relative error below which a tap is not rounded to 16 bits */
-#define FITTED 0.1      /* of the rounding error: what fitting a value to rounded ones leaves */
-#define PAIR_LEAST 0.02 /* share that the first of two must explain alone */
-#define PAIR_HELPS 0.95 /* of what the first leaves alone: what the second may leave */
-#define PAIR_NEAR 0.95  /* share that one fault may explain alone where two are looked for */
-#define PAIR_EVIDENCE 25.0 /* squared error over that of rounding */
-enum { PAIR_FIRST = 4, PAIR_SECOND = 4 };
+#define NEARLY_ALL 0.9 /* share of the squared error that a claim explains */
+#define CLEARLY 4.0    /* squared error that another explanation leaves, to be the worse one */
+#define LIKE_GREEN 2.0 /* residual over rounding error, against that of the taps that are right */
+#define MOST_LIKE 2.0  /* two independent roundings of one value differ by this much */
+#define SUMS 4.0       /* times the difference between sums in float32 and float64 */
+#define FLIPS 4.0      /* values that round the other way by chance */
+#define NOTHING 1e-3   /* of the rounding error: no difference */
+#define FINE 1e-4      /* relative error below which a tap is not rounded to 16 bits */
+#define FITTED 0.1     /* of the rounding error: what fitting a value to rounded ones leaves */
+#define JUMP 0.5       /* of the larger of two values: no rounding moves one by as much */
 
 /* Relative rounding error of the profile at the guilty tap. */
 static double noise_of(const struct court *c)
@@ -56,13 +53,15 @@ void court_learn(struct court *c)
                           pv = {q->tensor->dtype, q->tensor->data, q->rows, q->cols},
                           mv = {p->truth->tensor->dtype, p->truth->tensor->data, p->truth->rows,
                                 p->truth->cols};
-        measure_views(sv, pv, d->rows.row, &s, NULL, NULL, NULL);
+        measure_views(sv, pv, align_map(&d->rows, p), &s, NULL, NULL, NULL);
         measure_views(pv, mv, NULL, &noise, NULL, NULL, NULL);
         if ((noise.rel_rms > FINE) != coarse || !(noise.rms_diff > 0)) continue;
         double like = s.rms_diff * s.rms_diff / (noise.rms_diff * noise.rms_diff);
         if (like > most) most = like;
     }
     c->like = most < 0 ? MOST_LIKE : fmin(LIKE_GREEN * most, MOST_LIKE);
+    /* A draft layer rounds many times in a row: two orders of sums come out as two roundings. */
+    if (d->guilty.pair->truth->kind == TAP_DRAFT_HIDDEN) c->like = MOST_LIKE;
     c->coarse = coarse;
 }
 
@@ -98,6 +97,12 @@ static bool has_fitted_value(const struct fault_use *u)
     return false;
 }
 
+/* Roundoff of what the guilty tap is rounded to. */
+static double unit_of(const struct court *c)
+{
+    return dtype_unit(c->coarse ? c->fitter.rerun.session[RERUN_PROFILE].run.act : DT_F32);
+}
+
 /* What a subject may differ from a true explanation by at tap i: as much as its right taps do from
  * their profile, what float64 sums make of it, a few values that round the other way, and what is
  * uncertain of a parameter that was fitted to rounded values. */
@@ -109,13 +114,28 @@ static double slack_of(const struct court *c, const struct trial *t, int64_t i)
     if (f->rerun.taps[i].ints) return 0;
     const struct view v = {DT_F64, tap->tensor->data, tap->rows, tap->cols};
     measure_views(v, v, NULL, &m, NULL, NULL, NULL);
-    double unit = dtype_unit(c->coarse ? f->rerun.session[RERUN_PROFILE].run.act : DT_F32);
+    double unit = unit_of(c);
     double flip = 4 * unit * m.rms_truth; /* an ulp of a value twice the mean */
     double sums = SUMS * fit_between(f, &f->taps, &c->wide, i), share = fmax(c->like, NOTHING);
-    bool fitted = has_fitted_value(&t->use) ||
-                  (t->claim.second >= 0 && has_fitted_value(&c->out->list[t->claim.second].use));
+    bool fitted = has_fitted_value(&t->claim.use[0]) ||
+                  (t->claim.second >= 0 && has_fitted_value(&t->claim.use[1]));
     if (fitted) share = fmax(share, FITTED);
     return fmax(fmax(sums, FLIPS * flip * flip), fmax(share * t->noise[i], one_ulp(tap)));
+}
+
+/* An edit of bits, or a choice, that comes out otherwise on one side than on another says how far
+ * apart the two are, not how far rounding moves a value. There the explanation is what the profile
+ * gives, and nothing else. */
+static void settle_jumps(const struct court *c, struct rerun_taps *side)
+{
+    int64_t cells = 0;
+    for (int64_t i = 0; i < c->fitter.rerun.count; i++) {
+        if (!c->fitter.rerun.taps[i].ints) cells += side->tensors[i].count;
+    }
+    for (int64_t k = 0; k < cells; k++) {
+        double own = c->fitter.taps.data[k], other = side->data[k];
+        if (!(fabs(own - other) <= JUMP * fmax(fabs(own), fabs(other)))) side->data[k] = own;
+    }
 }
 
 /* Runs an explanation on all sides with all kept taps. */
@@ -125,38 +145,43 @@ static enum err_code run_sides(struct court *c, const struct trial *t, bool *ran
         [RERUN_PROFILE] = &c->fitter.taps, [RERUN_MATH] = &c->math, [RERUN_WIDE] = &c->wide};
     for (int side = 0; side < RERUN_SIDES; side++) {
         struct faults faults = {0};
-        faults.use[faults.count++] = t->use;
-        if (t->claim.second >= 0) faults.use[faults.count++] = c->out->list[t->claim.second].use;
+        faults.use[faults.count++] = t->claim.use[0];
+        if (t->claim.second >= 0) faults.use[faults.count++] = t->claim.use[1];
         enum err_code rc = fit_run(&c->fitter, (enum rerun_side)side, &faults,
                                    c->fitter.rerun.count, out[side], ran, err);
         faults_clear(&faults);
         if (rc != ERR_OK || !*ran) return rc;
     }
+    settle_jumps(c, &c->math);
+    settle_jumps(c, &c->wide);
     return ERR_OK;
 }
 
 /* A tap after the guilty one that is wrong too, and that the explanation changes, must come out as
  * the subject's. Where it does not, the explanation is wrong, or something else is wrong there as
- * well. A tap that is right only says that the bug is narrower than the fault's site. */
+ * well. So must one that the guilty op makes in the same call, wrong or not: a router that scores
+ * otherwise weighs otherwise too. Any other tap that is right only says that the bug is narrower
+ * than the fault's site. */
 static bool fits_later_taps(const struct court *c, const struct trial *t)
 {
     const struct fitter *f = &c->fitter;
+    bool same_call = !f->draft;
     for (int64_t i = 1; i < f->rerun.count; i++) {
         bool changes = fit_between(f, &f->taps, &f->clean, i) > t->slack[i],
              wrong = fit_left(f, &f->clean, i) > t->slack[i];
-        if (changes && wrong && !(t->left[i] <= t->slack[i])) return false;
+        same_call &= strcmp(tap_op(f->rerun.taps[i].kind, c->diff->guilty.pair->moe),
+                            c->diff->guilty.op) == 0;
+        if (changes && (wrong || same_call) && !(t->left[i] <= t->slack[i])) return false;
     }
     return true;
 }
 
-static enum err_code hear(struct court *c, struct claim claim, const struct fault_use *use,
-                          struct trial *t, struct err *err)
+static enum err_code hear(struct court *c, struct claim claim, struct trial *t, struct err *err)
 {
     struct fitter *f = &c->fitter;
     int64_t n = f->rerun.count;
     bool ran;
-    *t =
-        (struct trial){.claim = claim, .use = *use, .left = calloc((size_t)n * 3, sizeof *t->left)};
+    *t = (struct trial){.claim = claim, .left = calloc((size_t)n * 3, sizeof *t->left)};
     if (!t->left) return err_set(err, ERR_MEMORY, "diagnose|trial|no memory");
     t->noise = t->left + n;
     t->slack = t->noise + n;
@@ -173,6 +198,7 @@ static enum err_code hear(struct court *c, struct claim claim, const struct faul
     t->holds = isfinite(t->left[0]) && isfinite(t->noise[0]) && explains >= NEARLY_ALL &&
                t->left[0] <= t->slack[0] && (f->ids || within_bound(c, err)) &&
                fits_later_taps(c, t);
+    t->pays = evidence_bits(f, unit_of(c)) > evidence_charge(&t->claim, c->out->count);
     return err->code;
 }
 
@@ -190,6 +216,7 @@ static void separate(struct court *c)
                 slack = c->trials[k].slack[i];
             }
         }
+        if (!(best <= slack)) continue;
         double allowed = fmax(CLEARLY * best, best + slack);
         if (c->fitter.rerun.taps[i].ints) allowed = best;
         for (int64_t k = 0; k < c->count; k++) {
@@ -198,11 +225,11 @@ static void separate(struct court *c)
     }
 }
 
-static enum err_code add_trial(struct court *c, struct claim claim, const struct fault_use *use,
-                               struct err *err)
+enum err_code court_hear(struct court *c, struct claim claim, struct err *err)
 {
     struct trial *t = &c->trials[c->count];
-    if (hear(c, claim, use, t, err) != ERR_OK || !t->holds) {
+    if (c->count > COURT_TRIALS) return ERR_OK;
+    if (hear(c, claim, t, err) != ERR_OK || !t->holds) {
         free(t->left);
         return err->code;
     }
@@ -210,104 +237,59 @@ static enum err_code add_trial(struct court *c, struct claim claim, const struct
     return ERR_OK;
 }
 
+/* Taps after the guilty one that do not come out as the subject's. */
+static int64_t missed_taps(const struct court *c, const struct trial *t)
+{
+    int64_t missed = 0;
+    for (int64_t i = 1; i < c->fitter.rerun.count; i++) missed += !(t->left[i] <= t->slack[i]);
+    return missed;
+}
+
+/* Of the keys that leave as little at the guilty tap, those that fit the taps after it best. */
+static enum err_code hear_fault(struct court *c, int64_t i, struct err *err)
+{
+    struct hypothesis *h = &c->out->list[i];
+    const int64_t at = c->count;
+    for (int a = -1; a < h->alsos && at < COURT_TRIALS; a++) {
+        const struct claim claim = {.first = i, .second = -1, .use = {a < 0 ? h->use : h->also[a]}};
+        c->count = at + h->holds;
+        if (court_hear(c, claim, err) != ERR_OK) return err->code;
+        if (c->count == at + h->holds) continue;
+        struct trial *kept = &c->trials[at], *other = &c->trials[at + h->holds];
+        if (h->holds && missed_taps(c, other) < missed_taps(c, kept)) {
+            const struct trial worse = *kept;
+            *kept = *other;
+            *other = worse;
+        }
+        if (h->holds) free(other->left);
+        h->holds = true;
+        c->count = at + 1;
+        if (missed_taps(c, kept) == 0) break;
+    }
+    if (h->holds) h->use = c->trials[at].claim.use[0];
+    return ERR_OK;
+}
+
 enum err_code court_singles(struct court *c, struct err *err)
 {
     for (int64_t i = 0; i < c->out->count && i < COURT_TRIALS; i++) {
-        struct hypothesis *h = &c->out->list[i];
-        if (!(h->explains > NEARLY_ALL / 2)) break;
-        for (int a = -1; a < h->alsos && !h->holds; a++) {
-            int64_t before = c->count;
-            const struct fault_use use = a < 0 ? h->use : h->also[a];
-            if (add_trial(c, (struct claim){i, -1, 0}, &use, err) != ERR_OK) return err->code;
-            h->holds = c->count > before;
-            if (h->holds) h->use = use;
-        }
+        if (!(c->out->list[i].explains > NEARLY_ALL / 2)) break;
+        if (hear_fault(c, i, err) != ERR_OK) return err->code;
     }
     return ERR_OK;
-}
-
-/* Fault k beside fault i, which keeps its keys; where the two hold they are the claim, unless a
- * pair before them left less. */
-static enum err_code try_pair(struct court *c, int64_t i, int64_t k, struct err *err)
-{
-    struct hypothesis *list = c->out->list, pair, alone = list[k];
-    if (fit_fault(&c->fitter, alone.use.row, &list[i].use, &pair, err) != ERR_OK) return err->code;
-    bool best = c->count == 0 || pair.left < c->trials[0].left[0];
-    if (!best || !(pair.explains >= NEARLY_ALL)) return ERR_OK;
-    list[k].use = pair.use;
-    int64_t before = c->count;
-    if (add_trial(c, (struct claim){i, k, 0}, &list[i].use, err) != ERR_OK || c->count == before) {
-        list[k].use = alone.use;
-        return err->code;
-    }
-    if (c->count == 2) {
-        free(c->trials[0].left);
-        c->trials[0] = c->trials[1];
-        c->count = 1;
-    }
-    return ERR_OK;
-}
-
-/* Squared error that fault i and fault k leave together, both as they were fitted alone. */
-static enum err_code left_together(struct court *c, int64_t i, int64_t k, double *left,
-                                   struct err *err)
-{
-    struct faults faults = {.use = {c->out->list[i].use, c->out->list[k].use}, .count = 2};
-    bool ran;
-    enum err_code rc = fit_run(&c->fitter, RERUN_PROFILE, &faults, 1, &c->fitter.taps, &ran, err);
-    faults_clear(&faults);
-    *left = rc == ERR_OK && ran ? fit_left(&c->fitter, &c->fitter.taps, 0) : INFINITY;
-    return rc;
-}
-
-struct beside {
-    int64_t k;
-    double left;
-};
-
-static int by_left(const void *a, const void *b)
-{
-    double x = ((const struct beside *)a)->left, y = ((const struct beside *)b)->left;
-    return (x > y) - (x < y);
-}
-
-/* Two at once: each of the best few beside those others that leave least with it, which are then
- * fitted anew. Two explain more by chance than one does: not looked for where one comes near, or
- * where the error is not far above rounding. */
-enum err_code court_pairs(struct court *c, struct err *err)
-{
-    int64_t n = c->out->count;
-    bool near = n > 0 && c->out->list[0].explains >= PAIR_NEAR;
-    if (near || !(c->fitter.clean_energy > PAIR_EVIDENCE * c->fitter.clean_noise)) return ERR_OK;
-    struct beside *others = calloc((size_t)n + 1, sizeof *others);
-    if (!others) return err_set(err, ERR_MEMORY, "diagnose|pairs|no memory");
-    for (int64_t i = 0; i < n && i < PAIR_FIRST && err->code == ERR_OK; i++) {
-        int64_t count = 0;
-        if (!(c->out->list[i].explains > PAIR_LEAST)) break;
-        progress_show(NULL, "diagnosis: pairs", i, PAIR_FIRST);
-        for (int64_t k = i + 1; k < n && err->code == ERR_OK; k++) {
-            others[count].k = k;
-            (void)!left_together(c, i, k, &others[count++].left, err);
-        }
-        qsort(others, (size_t)count, sizeof *others, by_left);
-        for (int64_t k = 0; k < count && k < PAIR_SECOND && err->code == ERR_OK; k++) {
-            if (others[k].left < PAIR_HELPS * c->out->list[i].left)
-                (void)!try_pair(c, i, others[k].k, err);
-        }
-    }
-    free(others);
-    return err->code;
 }
 
 void court_claim(struct court *c)
 {
     struct diagnosis *g = c->out;
     double rank = -1;
+    bool paid = false;
     separate(c);
+    for (int64_t i = 0; i < c->count; i++) paid |= c->trials[i].holds && c->trials[i].pays;
     for (int64_t i = 0; i < c->count; i++) {
         const struct trial *t = &c->trials[i];
-        if (!t->holds) continue;
-        const struct fault_use *use = &g->list[t->claim.first].use;
+        if (!t->holds || !paid) continue;
+        const struct fault_use *use = &t->claim.use[0];
         g->claims[g->claimed++] = t->claim;
         for (int k = 0; k < FAULT_KEYS && use->row->keys[k].name; k++) {
             if (strcmp(use->row->keys[k].name, "rank") == 0) rank = use->value[k];

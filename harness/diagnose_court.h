@@ -10,11 +10,10 @@ enum { COURT_TRIALS = 24 };
 /* One explanation, held against every kept tap. */
 struct trial {
     struct claim claim;
-    struct fault_use use; /* the first fault, with the keys that were heard */
-    bool holds;
-    double *left;  /* [taps]: squared error that stays */
-    double *noise; /* [taps]: of the profile's rounding, under it */
-    double *slack; /* [taps]: what another order of sums may change */
+    bool holds, pays; /* pays: says more than was chosen for it */
+    double *left;     /* [taps]: squared error that stays */
+    double *noise;    /* [taps]: of the profile's rounding, under it */
+    double *slack;    /* [taps]: what another order of sums may change */
 };
 
 struct court {
@@ -33,9 +32,12 @@ struct court {
 void court_learn(struct court *c);
 /* Hears the best hypotheses of the list; what holds is kept as a trial. */
 enum err_code court_singles(struct court *c, struct err *err) ERR_USED;
-/* Two at once; keeps the pair that leaves least, where one holds. */
+/* Hears one explanation; keeps it as a trial where it holds. Past COURT_TRIALS: drops it. */
+enum err_code court_hear(struct court *c, struct claim claim, struct err *err) ERR_USED;
+/* diagnose_pairs.c. Two at once; keeps the pairs that hold. */
 enum err_code court_pairs(struct court *c, struct err *err) ERR_USED;
-/* Makes what holds, and cannot be told from the best, the claims of the diagnosis. */
+/* Makes what holds, and cannot be told from the best, the claims of the diagnosis: where one of
+ * them pays for itself, which the others are equals of. */
 void court_claim(struct court *c);
 
 #endif

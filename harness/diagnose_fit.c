@@ -27,7 +27,7 @@ static double ids_left(const struct fitter *f, const struct dump_tap *s, const s
 {
     double differ = 0;
     for (int64_t r = 0; r < s->rows; r++) {
-        int64_t at = f->diff->rows.row[r];
+        int64_t at = f->row_of[r];
         const int32_t *own = (const int32_t *)t->tensor->data + at * t->cols;
         bool same = true;
         for (int64_t j = 0; at >= 0 && j < s->cols && same; j++) {
@@ -46,7 +46,7 @@ double fit_left(const struct fitter *f, const struct rerun_taps *taps, int64_t i
     const struct dump_tap *t = &taps->dump.taps[i], *s = subject_tap(f, t->name);
     struct measure m;
     if (f->rerun.taps[i].ints) return ids_left(f, s, t);
-    measure_views(view_of(s), view_of(t), f->diff->rows.row, &m, NULL, NULL, NULL);
+    measure_views(view_of(s), view_of(t), f->row_of, &m, NULL, NULL, NULL);
     return m.special_mismatch ? INFINITY : m.rms_diff * m.rms_diff * (double)m.elements;
 }
 
@@ -113,7 +113,7 @@ static enum err_code find_rows(struct fitter *f, struct err *err)
 {
     const struct dump_tap *s = f->subject, *c = &f->clean.dump.taps[0],
                           *m = &f->clean_math.dump.taps[0];
-    const int64_t *row = f->diff->rows.row;
+    const int64_t *row = f->row_of;
     int64_t T = c->rows, worst = -1;
     double *all = calloc((size_t)(s->rows + T) + 1, sizeof *all), *noise = all + s->rows, most = 0;
     struct measure m_all;
@@ -131,10 +131,11 @@ static enum err_code find_rows(struct fitter *f, struct err *err)
     }
     for (int64_t r = 0; r < s->rows; r++) {
         if (row[r] < 0 || all[r] <= BEYOND * noise[row[r]]) continue;
-        if (f->bad_rows < FIT_PLACES - 2) f->row[f->bad_rows] = row[r];
+        int64_t at = f->rerun.batch_row ? f->rerun.batch_row[row[r]] : row[r];
+        if (f->bad_rows < FIT_PLACES - 2) f->row[f->bad_rows] = at;
         f->bad_rows++;
         if (worst >= 0 && !(all[r] > most)) continue;
-        worst = row[r];
+        worst = at;
         most = all[r];
     }
     free(all);
@@ -153,7 +154,7 @@ static void find_experts(struct fitter *f)
     const struct config *c = f->diff->loaded.model.config;
     const struct forced *forced = &f->diff->forced;
     int64_t layer = f->diff->guilty.layer;
-    if (layer < 0 || !config_is_moe(c, layer) || forced->count == 0) return;
+    if (f->draft || layer < 0 || !config_is_moe(c, layer) || forced->count == 0) return;
     const int32_t *ids = forced->ids + layer * forced->rows * forced->top_k;
     for (int64_t e = 0; e < c->experts && f->experts < FIT_PLACES; e++) {
         bool all = f->bad_rows > 0;
@@ -175,6 +176,7 @@ struct search {
     struct fault_use use;
     const char *op;
     struct hypothesis *best;
+    bool same;         /* the last run gave the bits of the clean one */
     int leaves, inert; /* combinations tried; of them, those that change nothing */
 };
 
@@ -189,13 +191,14 @@ static enum err_code try_values(struct search *s, struct rerun_taps *out, double
     enum err_code rc = fit_run(s->f, RERUN_PROFILE, &faults, 1, out, &ran, err);
     faults_clear(&faults);
     *left = rc == ERR_OK && ran ? fit_left(s->f, out, 0) : INFINITY;
+    s->same = rc == ERR_OK && ran && fit_between(s->f, out, &s->f->clean, 0) == 0;
     return rc;
 }
 
 static void keep(struct search *s, double left)
 {
     struct hypothesis *b = s->best;
-    s->inert += left == s->f->clean_energy;
+    s->inert += s->same;
     if (left == b->left && b->alsos < DIAGNOSE_ALSO) b->also[b->alsos++] = s->use;
     if (left >= b->left) return; /* what was tried first is simpler */
     b->left = left;
@@ -219,6 +222,25 @@ static enum err_code round_value(struct search *s, int k, struct err *err)
     return ERR_OK;
 }
 
+double fit_step(const struct fitter *f, const struct rerun_taps *a, const struct rerun_taps *b,
+                double apart)
+{
+    const struct dump_tap *s = f->subject;
+    const double *at = a->data, *next = b->data;
+    double dd = 0, sd = 0;
+    for (int64_t i = 0; i < s->rows * s->cols; i++) {
+        int64_t row = f->row_of[i / s->cols], k = row * s->cols + i % s->cols;
+        double subject;
+        if (row < 0) continue;
+        double d = (next[k] - at[k]) / apart;
+        const char *cell = (const char *)s->tensor->data + i * dtype_size(s->tensor->dtype);
+        dtype_to_f64(s->tensor->dtype, cell, 1, &subject);
+        dd += d * d;
+        sd += (subject - at[k]) * d;
+    }
+    return dd > 0 ? sd / dd : INFINITY;
+}
+
 /* The value that least squares gives where the output is affine in key k: from runs at two values.
  * Repeated once from the value found, for outputs that are nearly so. */
 static enum err_code fit_linear(struct search *s, int k, struct err *err)
@@ -235,25 +257,12 @@ static enum err_code fit_linear(struct search *s, int k, struct err *err)
     if (try_values(s, &f->taps, &left, err) != ERR_OK) return err->code;
     keep(s, left);
     for (int turn = 0; turn < 2; turn++) {
-        const struct dump_tap *t = &f->taps.dump.taps[0], *o = &f->other.dump.taps[0];
-        const double *a = t->tensor->data, *b = o->tensor->data;
-        double dd = 0, sd = 0;
         s->use.value[k] = next;
         if (try_values(s, &f->other, &left, err) != ERR_OK) return err->code;
         keep(s, left);
-        for (int64_t r = 0; r < f->subject->rows; r++) {
-            int64_t row = f->diff->rows.row[r];
-            for (int64_t c = 0; row >= 0 && c < t->cols; c++) {
-                double subject, d = (b[row * t->cols + c] - a[row * t->cols + c]) / (next - at);
-                const char *cell = (const char *)f->subject->tensor->data +
-                                   (r * t->cols + c) * dtype_size(f->subject->tensor->dtype);
-                dtype_to_f64(f->subject->tensor->dtype, cell, 1, &subject);
-                dd += d * d;
-                sd += (subject - a[row * t->cols + c]) * d;
-            }
-        }
-        if (!(dd > 0) || !isfinite(sd / dd)) return ERR_OK;
-        double value = at + sd / dd;
+        double step = fit_step(f, &f->taps, &f->other, next - at);
+        if (!isfinite(step)) return ERR_OK;
+        double value = at + step;
         if (s->use.row->keys[k].whole) value = round(value);
         if (value == at || value == next) return ERR_OK;
         next = value;
@@ -292,6 +301,17 @@ static void add_slots(const struct fitter *f, double *list, int *n)
     }
 }
 
+/* The worst column. Heads lie one after another in the queries that rope turns as in what the
+ * attention makes of them: there, the same place of the same head. */
+static void add_cols(const struct fitter *f, const char *op, double *list, int *n)
+{
+    const struct config *c = f->diff->loaded.model.config;
+    if (f->col < 0) return;
+    add(list, n, (double)f->col);
+    if (strcmp(op, "rope") == 0)
+        add(list, n, (double)(f->col * c->heads * (c->nope + c->rope) / f->subject->cols));
+}
+
 /* What key k is tried at; of those that leave as little the first is kept. */
 static int list_values(const struct search *s, int k, double *list)
 {
@@ -316,7 +336,7 @@ static int list_values(const struct search *s, int k, double *list)
     } else if (strcmp(key->name, "slot") == 0) {
         add_slots(f, list, &n);
     } else if (strcmp(key->name, "col") == 0) {
-        if (f->col >= 0) add(list, &n, (double)f->col);
+        add_cols(f, s->op, list, &n);
     } else if (strcmp(key->name, "call") == 0 && strcmp(s->op, "norm") == 0) {
         for (int i = 0; i < 2; i++) add(list, &n, i); /* the norms of a layer */
     } else if (rank) {
@@ -366,8 +386,9 @@ static enum err_code fit_at(struct search *s, const struct span_op *op, struct e
     double before = s->best->left;
     for (int k = 0; k < FAULT_KEYS && row->keys[k].name; k++) {
         s->use.value[k] = row->keys[k].dflt;
-        if (strcmp(row->keys[k].name, "layer") == 0)
-            s->use.value[k] = (double)op->layer;
+        bool step = strcmp(row->keys[k].name, "draft_step") == 0;
+        if (step || strcmp(row->keys[k].name, "layer") == 0)
+            s->use.value[k] = step == s->f->draft ? (double)op->layer : -1;
         else if (row->keys[k].fit == FIT_OP)
             s->use.value[k] = (double)(op_find(op->op) - op_rows);
         else if (strcmp(row->keys[k].name, "rank") == 0)
@@ -424,8 +445,10 @@ enum err_code fit_fault(struct fitter *f, const struct fault_row *row, const str
 enum err_code fitter_open(struct fitter *f, const struct diff *d, int threads, struct err *err)
 {
     bool ran[2] = {false, false};
-    *f = (struct fitter){.diff = d, .subject = d->guilty.pair->subject};
-    f->ids = d->guilty.pair->truth->kind == TAP_EXPERTS;
+    const struct pair *p = d->guilty.pair;
+    *f = (struct fitter){.diff = d, .subject = p->subject, .row_of = align_map(&d->rows, p)};
+    f->draft = tap_is_draft(p->truth->kind);
+    f->ids = p->truth->kind == TAP_EXPERTS || p->truth->kind == TAP_DRAFT_TOKENS;
     if (rerun_open(&f->rerun, d, threads, err) != ERR_OK) return err->code;
     struct rerun_taps *const all[] = {&f->clean, &f->clean_math, &f->taps, &f->other};
     for (int i = 0; i < 4; i++) {

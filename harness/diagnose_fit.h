@@ -14,9 +14,11 @@ struct fitter {
     const struct dump_tap *subject; /* the guilty tap as the subject has it */
     struct rerun_taps clean, clean_math;
     struct rerun_taps taps, other; /* of the run at hand; of a second one for least squares */
-    double clean_energy; /* |subject - clean|^2 at the guilty tap; ids: rows that differ */
-    double clean_noise;  /* |clean - exact|^2 there */
-    bool ids;            /* the guilty tap holds expert ids */
+    double clean_energy;   /* |subject - clean|^2 at the guilty tap; ids: rows that differ */
+    double clean_noise;    /* |clean - exact|^2 there */
+    bool ids;              /* the guilty tap holds expert ids, or draft tokens */
+    bool draft;            /* it is a draft head's: its layer is a step */
+    const int64_t *row_of; /* [subject rows]: the row of a re-run's tap beside each; -1: none */
     /* Rows of the batch that differ by more than rounding; and which experts they all chose. */
     int64_t row[FIT_PLACES], bad_rows, expert[FIT_PLACES], experts;
     bool many;   /* more than half of the rows */
@@ -43,5 +45,10 @@ enum err_code fit_run(struct fitter *f, enum rerun_side side, struct faults *fau
  * it, or NULL. Fills out->use, ->op, ->layer, ->left, ->explains. */
 enum err_code fit_fault(struct fitter *f, const struct fault_row *row, const struct fault_use *with,
                         struct hypothesis *out, struct err *err) ERR_USED;
+
+/* How far a value is to be moved from that of run `a`, where run `b` has it `apart` from there and
+ * the guilty tap is affine in it: by least squares. Infinite or NaN: the runs do not differ. */
+double fit_step(const struct fitter *f, const struct rerun_taps *a, const struct rerun_taps *b,
+                double apart);
 
 #endif

@@ -11,18 +11,18 @@ static json_t *number(double x)
 }
 
 /* "layer=1,expert=3"; "" where the fault holds everywhere. */
-static const char *site_of(const struct hypothesis *h, char buf[FAULT_TEXT])
+static const char *site_of(const struct fault_use *u, char buf[FAULT_TEXT])
 {
-    const char *at = strchr(fault_print(&h->use, buf), '@');
+    const char *at = strchr(fault_print(u, buf), '@');
     return at ? at + 1 : "";
 }
 
-static json_t *hypothesis(const struct hypothesis *h, double explains)
+static json_t *hypothesis(const struct hypothesis *h, const struct fault_use *u, double explains)
 {
     char buf[FAULT_TEXT];
-    return json_pack("{s:s, s:s, s:o, s:s, s:I, s:b}", "fault", h->use.row->id, "site",
-                     site_of(h, buf), "explains", number(explains), "op", h->op ? h->op : "",
-                     "layer", (json_int_t)h->layer, "holds", h->holds);
+    return json_pack("{s:s, s:s, s:o, s:s, s:I, s:b}", "fault", u->row->id, "site", site_of(u, buf),
+                     "explains", number(explains), "op", h->op ? h->op : "", "layer",
+                     (json_int_t)h->layer, "holds", h->holds);
 }
 
 static json_t *claims(const struct diagnosis *g)
@@ -31,12 +31,11 @@ static json_t *claims(const struct diagnosis *g)
     char buf[FAULT_TEXT];
     for (int64_t i = 0; i < g->claimed; i++) {
         const struct claim *c = &g->claims[i];
-        json_t *o = hypothesis(&g->list[c->first], c->explains);
+        json_t *o = hypothesis(&g->list[c->first], &c->use[0], c->explains);
         if (c->second >= 0) {
-            const struct hypothesis *h = &g->list[c->second];
+            const struct fault_use *u = &c->use[1];
             json_object_set_new(
-                o, "with",
-                json_pack("{s:s, s:s}", "fault", h->use.row->id, "site", site_of(h, buf)));
+                o, "with", json_pack("{s:s, s:s}", "fault", u->row->id, "site", site_of(u, buf)));
         }
         json_array_append_new(list, o);
     }
@@ -50,9 +49,8 @@ static json_t *inject(const struct diagnosis *g)
     char a[FAULT_TEXT], b[FAULT_TEXT], text[2 * FAULT_TEXT + 4];
     for (int64_t i = 0; i < g->claimed; i++) {
         const struct claim *c = &g->claims[i];
-        snprintf(text, sizeof text, "%s%s%s", fault_print(&g->list[c->first].use, a),
-                 c->second >= 0 ? " + " : "",
-                 c->second >= 0 ? fault_print(&g->list[c->second].use, b) : "");
+        snprintf(text, sizeof text, "%s%s%s", fault_print(&c->use[0], a),
+                 c->second >= 0 ? " + " : "", c->second >= 0 ? fault_print(&c->use[1], b) : "");
         json_array_append_new(list, json_string(text));
     }
     return list;
@@ -85,7 +83,7 @@ enum err_code diagnosis_json(const struct diagnosis *g, json_t *result, struct e
 {
     json_t *all = json_array();
     for (int64_t i = 0; i < g->count; i++)
-        json_array_append_new(all, hypothesis(&g->list[i], g->list[i].explains));
+        json_array_append_new(all, hypothesis(&g->list[i], &g->list[i].use, g->list[i].explains));
     json_t *fields = json_pack("{s:o, s:o}", "diagnosis", claims(g), "hypotheses", all);
     if (g->made) {
         json_object_set_new(fields, "inject", inject(g));

@@ -14,7 +14,7 @@
 /* Row i of the subject beside row *at of the batch; false: it has no partner. */
 static bool partner(const struct fitter *f, int64_t i, int64_t *at)
 {
-    *at = f->diff->rows.row[i];
+    *at = f->row_of[i];
     return *at >= 0;
 }
 
@@ -228,6 +228,44 @@ static void put_shape(struct line *l, const struct diff *d, const char *op)
         put_router(l, c, tensor_exists(&d->loaded.model.layers[d->guilty.layer].bias));
 }
 
+/* The dimensions of the draft head. */
+static void put_draft(struct line *l, const struct diff *d, const char *op)
+{
+    const struct head_config *h = &d->draft.head.config;
+    const struct config *c = &h->base;
+    bool mla = h->kind == HEAD_MLA, layer = strcmp(op, "eagle.layer") == 0;
+    int64_t vocab = strcmp(op, "embed") == 0 ? c->vocab : h->draft_vocab;
+    const struct {
+        const char *key;
+        int64_t value;
+        bool fits;
+    } sizes[] = {{"T", d->tokens.count - d->tokens.sequences, true},
+                 {"H", c->hidden, true},
+                 {"Ht", h->target_hidden, true},
+                 {"aux", h->aux_count, true},
+                 {"V", layer ? c->v_head : vocab, mla || !layer},
+                 {"heads", c->heads, true},
+                 {"kv_heads", h->kv_heads, !mla},
+                 {"hd", h->head_dim, !mla},
+                 {"P", c->nope, mla},
+                 {"R", c->rope, mla},
+                 {"L", c->kv_lora, mla},
+                 {"q_lora", c->q_lora, mla},
+                 {"I", c->intermediate, true},
+                 {"rows", d->tokens.length[0] - 1, true},
+                 {"qk_norm", h->qk_norm, true},
+                 {"yarn", c->scaling.yarn, true}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        if (sizes[i].fits) put(l, sizes[i].key, "%lld", (long long)sizes[i].value);
+    }
+    if (layer) put(l, "kind", "%s", mla ? "mla" : "llama");
+    put(l, "norm", "%s", h->norm_before_fc ? "before" : h->fc_norm ? "each" : "none");
+    put(l, "residual", "%s", h->norm_before_residual ? "normed" : "hidden");
+    put(l, "pairs", "%s", c->rope_interleaved ? "interleaved" : "half");
+    put(l, "eps", "%.9g", c->norm_eps);
+    put(l, "theta", "%.9g", c->rope_theta);
+}
+
 /* `assay op NAME CASE` with the dimensions of this layer; "" where such a case cannot be made. */
 static void make_replay(const struct diff *d, struct diagnosis *g)
 {
@@ -239,14 +277,20 @@ static void make_replay(const struct diff *d, struct diagnosis *g)
     struct line l = {case_op_find(op), text, 0};
     if (!l.op) return;
     l.used = (size_t)snprintf(text, sizeof text, "%s", op);
-    put_shape(&l, d, op);
-    put_format(&l, d, op);
+    if (tap_is_draft(d->guilty.pair->truth->kind)) {
+        put_draft(&l, d, op);
+    } else {
+        put_shape(&l, d, op);
+        put_format(&l, d, op);
+    }
     if (h && g->claims[0].second < 0) {
         char fault[FAULT_TEXT];
-        struct fault_use alone = h->use; /* an op on its own has no layer, and one call */
+        struct fault_use alone =
+            g->claims[0].use[0]; /* an op on its own has no layer, no step, and one call */
         for (int k = 0; k < FAULT_KEYS && alone.row->keys[k].name; k++) {
             const char *key = alone.row->keys[k].name;
-            if (strcmp(key, "layer") == 0 || strcmp(key, "call") == 0)
+            if (strcmp(key, "layer") == 0 || strcmp(key, "call") == 0 ||
+                strcmp(key, "draft_step") == 0)
                 alone.value[k] = alone.row->keys[k].dflt;
         }
         fault_print(&alone, fault);

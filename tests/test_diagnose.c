@@ -46,8 +46,8 @@ static const char *claims(const struct diff *d)
         const struct claim *c = &g->claims[i];
         size_t n = strlen(text);
         snprintf(text + n, sizeof text - n, "%s%s%s%s", i ? " | " : "",
-                 fault_print(&g->list[c->first].use, a), c->second >= 0 ? " + " : "",
-                 c->second >= 0 ? fault_print(&g->list[c->second].use, b) : "");
+                 fault_print(&c->use[0], a), c->second >= 0 ? " + " : "",
+                 c->second >= 0 ? fault_print(&c->use[1], b) : "");
     }
     return text;
 }

@@ -92,10 +92,19 @@ struct draft_step {
     const struct rows *rows;
     const double *aux;    /* [T, aux_count * target_hidden], or NULL: */
     const double *hidden; /* [T, H], what an earlier step gave in `feed` */
-    double *fused;        /* NULL, or out [T, H]: fc output (only with aux) */
-    double *out;          /* NULL, or out [T, H]: the last layer's output, before the norm */
-    double *feed;         /* NULL, or out [T, H]: what the next step takes as `hidden` */
-    double *logits;       /* NULL, or out [T, draft_vocab] */
+    int64_t number;       /* of the step: how often the draft has fed itself before it */
+    /* What faults read besides; each may be NULL. The token of the row's own position [T]; aux
+     * states of one entry id earlier and later, as `aux`. */
+    const int64_t *own_token;
+    const double *aux_near[2];
+    /* NULL, or told of the fc output and of the last layer's, [T, H] each: it may overwrite what
+     * the step goes on with. For runs held at what a subject recorded. */
+    void (*replace)(void *ctx, enum tap_kind kind, const struct draft_step *s, double *x);
+    void *replace_ctx;
+    double *fused;  /* NULL, or out [T, H]: fc output (only with aux) */
+    double *out;    /* NULL, or out [T, H]: the last layer's output, before the norm */
+    double *feed;   /* NULL, or out [T, H]: what the next step takes as `hidden` */
+    double *logits; /* NULL, or out [T, draft_vocab] */
 };
 enum err_code draft_step_ref(const struct draft_step *s, struct run *run, struct err *err) ERR_USED;
 

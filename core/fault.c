@@ -3,6 +3,7 @@
 #include "core/fault.h"
 
 #include "core/check.h"
+#include "core/eagle.h"
 #include "core/fault_edits.h"
 #include "core/text.h"
 
@@ -175,6 +176,8 @@ static bool at_site(struct fault_use *u, const struct fault_place *p)
         if (u->value[k] < 0) continue;
         if (key->fit == FIT_OP && strcmp(op_rows[(int)u->value[k]].name, p->op) != 0) return false;
         if (strcmp(key->name, "layer") == 0 && (int64_t)u->value[k] != p->layer) return false;
+        if (strcmp(key->name, "draft_step") == 0 && !(p->draft && p->draft->number == u->value[k]))
+            return false;
         if (strcmp(key->name, "call") == 0) call = (int64_t)u->value[k];
     }
     int64_t now = u->seen++;
@@ -215,6 +218,20 @@ enum err_code fault_other(struct fault_call *c, const char *op, const void *arg,
         return err_set(err, ERR_DEVICE, "run op|%s on %s|not implemented|an op of this side", op,
                        c->place->side->name);
     return f(arg, run, err);
+}
+
+int64_t fault_target_id(struct faults *f, const struct draft_step *s, int64_t draft_id)
+{
+    const struct fault_place place = {.op = "eagle.layer", .layer = -1, .draft = s};
+    int64_t right = s->head->target_id[draft_id], id = right;
+    for (int i = 0; i < f->count; i++) {
+        struct fault_use *u = &f->use[i];
+        if (!u->row->target_id || !at_site(u, &place)) continue;
+        id = u->row->target_id(s->head, draft_id);
+        u->calls++;
+        u->changed += id != right;
+    }
+    return id;
 }
 
 static void tell(const struct fault_place *place, struct faults *f, const void *arg, bool after)

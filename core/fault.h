@@ -7,9 +7,10 @@
  * a parameter of that fault. Without a site it holds wherever it can occur. Pairs may also be
  * joined by ':', so that a fault can stand in a case line of `assay op`.
  *
- * Keys of sites: layer; op (by name); expert; row: of the concatenated batch as dump_row says, of
- * the op's own rows where it runs alone; slot: token of a cached sequence; rank of ranks; call: the
- * n-th call at the site, from 0. A site that lies outside the op at hand leaves it as it is.
+ * Keys of sites: layer, of the target; draft_step, of its draft head; op (by name); expert; row: of
+ * the concatenated batch as dump_row says, of the op's own rows where it runs alone; slot: token of
+ * a cached sequence; rank of ranks; call: the n-th call at the site, from 0. A site that lies
+ * outside the op at hand leaves it as it is.
  *
  * The seam: an engine calls its ops through fault_call() while run->faults is set, and directly
  * otherwise. A fault wraps the op: it gets the op's argument struct, may pass an edited copy on,
@@ -51,9 +52,11 @@ enum fault_stage {
     FAULT_CALL  /* makes a system or library call of the program fail */
 };
 
+struct draft_step;
 struct fault_call;
 struct fault_use;
 struct fault_place;
+struct head;
 
 struct fault_row {
     const char *id;
@@ -70,6 +73,8 @@ struct fault_row {
      * what an earlier call saw or left. NULL: nobody asks. */
     void (*watch)(struct fault_use *u, const struct fault_place *p, const void *arg, bool after);
     void (*forget)(void *memory); /* frees what `memory` leads to; NULL: free() is enough */
+    /* Another target id for a draft's choice. NULL: does not edit it. */
+    int64_t (*target_id)(const struct head *h, int64_t draft_id);
 };
 
 /* The registry, in families' order; NULL past the end. */
@@ -114,6 +119,7 @@ struct fault_place {
     const struct model *model; /* NULL: the op runs alone */
     const struct step *step;
     const struct op_side *side;
+    const struct draft_step *draft; /* NULL: not of a draft head, whose ops have no layer */
 };
 
 /* The call on its way through the active faults. */
@@ -123,6 +129,9 @@ struct fault_call {
     struct fault_use *use; /* the one whose turn it is */
     int next;
 };
+
+/* The target id of what a draft step chose, under `f`: what head->target_id says without. */
+int64_t fault_target_id(struct faults *f, const struct draft_step *s, int64_t draft_id);
 
 /* Runs the op under run->faults. */
 enum err_code fault_call(const struct fault_place *place, const void *arg, struct run *run,

@@ -221,7 +221,7 @@ static const double tries_tile[] = {8, 16, 32, 64, 128, NAN};
 #define KEY_ROW KEY_SITE("row", "row; one by hash where not given")
 #define KEY_COL KEY_SITE("col", "column; one by hash where not given")
 #define WHERE                                                                                      \
-    KEY_OP, KEY_LAYER, KEY_SITE("call", "call at the site, from 0; every one"),                    \
+    KEY_OP, KEY_LAYER, KEY_STEP, KEY_SITE("call", "call at the site, from 0; every one"),          \
         KEY_TRY("output", -1, tries_output, "which of the op's outputs, from 0; every one")
 
 const struct fault_row fault_rows_any[] = {

@@ -9,8 +9,8 @@
 /* Each ends with a NULL id. */
 extern const struct fault_row fault_rows_int4[], fault_rows_rope[], fault_rows_mla[],
     fault_rows_mla_cache[], fault_rows_mla_merge[], fault_rows_router[], fault_rows_moe[],
-    fault_rows_norm[], fault_rows_logits[], fault_rows_tp[], fault_rows_any[], fault_rows_file[],
-    fault_rows_env[];
+    fault_rows_norm[], fault_rows_logits[], fault_rows_tp[], fault_rows_eagle[],
+    fault_rows_eagle_verify[], fault_rows_any[], fault_rows_file[], fault_rows_env[];
 
 /* ---- keys that several rows have ---- */
 
@@ -19,6 +19,7 @@ extern const struct fault_row fault_rows_int4[], fault_rows_rope[], fault_rows_m
         .name = key, .whole = true, .dflt = -1, .fit = FIT_SITE, .about = text                     \
     }
 #define KEY_LAYER KEY_SITE("layer", "layer")
+#define KEY_STEP KEY_SITE("draft_step", "step of the draft head; every one")
 #define KEY_EXPERT KEY_SITE("expert", "one expert of those chosen; all of them where not given")
 #define KEY_TRY(key, d, list, text)                                                                \
     {                                                                                              \

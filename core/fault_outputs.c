@@ -154,6 +154,12 @@ static void find_parts(struct fault_bits *b, const char *op, const void *arg)
         const struct router *r = arg;
         add_part(b, r->ids, r->T * r->top_k, sizeof *r->ids);
     }
+    if (strcmp(op, "eagle.verify") == 0) {
+        const struct eagle_verify *v = arg;
+        add_part(b, v->path, v->nodes, sizeof *v->path);
+        add_part(b, v->accepted, 1, sizeof *v->accepted);
+        add_part(b, v->next, 1, sizeof *v->next);
+    }
     if (strcmp(op, "int4") == 0) {
         const struct int4 *q = arg;
         add_part(b, q->q, q->n * q->w->in, sizeof *q->q);

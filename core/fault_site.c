@@ -1,5 +1,6 @@
 /* fault_site.c: where a fault strikes when its site leaves that open; see fault_edits.h. Test:
  * tests/test_fault.c */
+#include "core/eagle.h"
 #include "core/fault_edits.h"
 #include "core/synth.h"
 
@@ -12,7 +13,8 @@ uint64_t fault_hash(const struct fault_call *c, int64_t i)
 int64_t fault_row_of(const struct fault_call *c, int64_t T)
 {
     double row = fault_value(c->use, "row");
-    const struct rows *rows = c->place->step ? c->place->step->rows : NULL;
+    const struct fault_place *p = c->place;
+    const struct rows *rows = p->step ? p->step->rows : p->draft ? p->draft->rows : NULL;
     if (T < 1) return -1;
     if (row < 0) return (int64_t)(fault_hash(c, 0) % (uint64_t)T);
     if (!rows) return row < (double)T ? (int64_t)row : -1;

@@ -7,6 +7,7 @@
 #include "core/error.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -53,12 +54,18 @@ struct profile {
     bool prob_before_sum;     /* softmax weights round before the division by their sum (flash
                                  attention) */
     bool scale_after_sum;     /* routed_scaling_factor multiplies the expert sum, not each weight */
+    bool cut_sums;            /* products are summed by tensor cores: profile_cut_sum() */
     bool rounds[RP_COUNT];
 };
 
-/* "math", "hf", "hf4", "vllm", "sgl", "gpu", and "NAME+exact" (the conventions of NAME, no rounding).
- * Unknown names are an error that lists the known ones. The result lives as long as the program. */
+/* "math", "hf", "hf4", "vllm", "sgl", "gpu", and "NAME+exact" (the conventions of NAME, no
+ * rounding). Unknown names are an error that lists the known ones. The result lives as long as the
+ * program. */
 enum err_code profile_find(const char *name, struct profile *out, struct err *err) ERR_USED;
+/* What a sum of n products loses in tensor cores, relative to its size: they add 16 products a step
+ * and cut off what lies below 2^-23 of the step's largest instead of rounding; over n/16 steps as a
+ * random walk. */
+double profile_cut_sum(int64_t n);
 /* Name of row i, or NULL past the end. */
 const char *profile_name(int i);
 

@@ -32,7 +32,7 @@ void anchor_overlay(const struct anchor *a, const char *name, int64_t cols, doub
 
 struct span_op {
     const char *op;
-    int64_t layer; /* -1: none */
+    int64_t layer; /* -1: none; of a draft head's op: its step */
 };
 
 /* What lies between a tap and the recorded taps that it was computed from. */

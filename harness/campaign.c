@@ -16,11 +16,12 @@ static json_t *run_job(void *ctx, int64_t i)
     struct campaign *c = ctx;
     const struct job *j = &c->jobs[i];
     double began = clock_seconds();
-    json_t *record = j->kind == JOB_FILE    ? campaign_file(c, j)
-                     : j->kind == JOB_CALL  ? campaign_env(c, j)
-                     : j->kind == JOB_CLEAN ? campaign_clean(c, j)
-                     : j->kind == JOB_ALONE ? campaign_alone(c, j)
-                                            : campaign_op(c, j);
+    json_t *record = j->kind == JOB_FILE     ? campaign_file(c, j)
+                     : j->kind == JOB_CALL   ? campaign_env(c, j)
+                     : j->kind == JOB_CLEAN  ? campaign_clean(c, j)
+                     : j->kind == JOB_ALONE  ? campaign_alone(c, j)
+                     : j->kind == JOB_VERIFY ? campaign_verify(c, j)
+                                             : campaign_op(c, j);
     if (record) json_object_set_new(record, "seconds", json_real(clock_seconds() - began));
     return record;
 }
@@ -40,7 +41,7 @@ static enum err_code make_case(struct campaign *c, int64_t kind, uint64_t seed, 
     const struct campaign_options *o = c->options;
     int i = c->cases_count++;
     snprintf(folder, sizeof folder, "%.900s/case-%d", c->folder, i);
-    if ((o->model ? campaign_case_given(&c->cases[i], o->model, o->tokens, err)
+    if ((o->model ? campaign_case_given(&c->cases[i], o->model, o->tokens, o->draft, err)
                   : campaign_case_make(&c->cases[i], kind, seed, folder, err)) != ERR_OK ||
         loaded_open(&c->loaded[i], c->cases[i].model, err) != ERR_OK)
         return err->code;

@@ -5,6 +5,8 @@
  *   op faults    A subject is the reference's forward in a bf16 profile with the fault injected,
  *                its taps stored as bf16, its sums in another order than the reference's. It is
  *                held against the reference as `diff --diagnose` does.
+ *   of a head    The same with the draft head's steps behind the forward; faults of op eagle.verify
+ *                in speculation, which must be found lossy.
  *   file faults  A checkpoint on disk with one thing wrong; `inspect` must name it.
  *   call faults  The program as a child in which the n-th call of a kind fails; it must say so or
  *                cope, and leave nothing half written.
@@ -29,6 +31,7 @@ struct campaign_options {
     uint64_t seed;
     int64_t seeds;              /* this many draws from `seed` on */
     const char *model, *tokens; /* NULL: the cases of campaign_case.h */
+    const char *draft;          /* with a model: its draft head; NULL: none */
     bool quick;                 /* a site of each fault and case in place of all, fewer draws */
     int64_t clean;              /* clean runs; -1: as many as the rest asks for */
     double bound;               /* what the comparison is judged by; NaN: its own bounds */

@@ -22,12 +22,18 @@ enum err_code campaign_diff(const struct campaign *c, const struct job *j, const
 {
     const struct diff_request r = {.subject = subject,
                                    .model = c->cases[j->on].model,
+                                   .draft = j->draft ? c->cases[j->on].head : NULL,
                                    .bound = c->options->bound,
                                    .threads = 1,
                                    .anchor = true,
                                    .diagnose = diagnose,
                                    .without = without};
     return diff_run(d, &r, err);
+}
+
+struct subject_how campaign_how(const struct campaign *c, const struct job *j)
+{
+    return (struct subject_how){j->profile, j->order, 1, j->draft ? c->cases[j->on].head : NULL};
 }
 
 static void base_free(struct base *b)
@@ -46,10 +52,9 @@ static enum err_code make(const struct campaign *c, const struct job *j, struct 
                           struct err *err)
 {
     char path[FILE_PATH];
-    const struct subject_how how = {j->profile, j->order, 1};
-    *b = (struct base){.on = j->on, .profile = j->profile, .order = j->order};
-    if (subject_run(&b->subject, &c->loaded[j->on], &c->cases[j->on].tokens, how, NULL, err) !=
-            ERR_OK ||
+    *b = (struct base){.on = j->on, .profile = j->profile, .order = j->order, .draft = j->draft};
+    if (subject_run(&b->subject, &c->loaded[j->on], &c->cases[j->on].tokens, campaign_how(c, j),
+                    NULL, err) != ERR_OK ||
         subject_write(&b->subject, &c->cases[j->on].tokens, j->profile,
                       campaign_path(c, "clean.safetensors", path), err) != ERR_OK)
         return err->code;
@@ -63,7 +68,8 @@ struct base *campaign_base(struct campaign *c, const struct job *j, struct err *
 {
     for (int i = 0; i < BASES; i++) {
         struct base *b = &c->bases[i];
-        if (b->made && b->on == j->on && b->order == j->order && !strcmp(b->profile, j->profile))
+        if (b->made && b->on == j->on && b->order == j->order && b->draft == j->draft &&
+            !strcmp(b->profile, j->profile))
             return b;
     }
     struct base *b = &c->bases[c->next_base];
@@ -100,7 +106,7 @@ static double real_effect(const struct base *b, const struct subject *faulted, i
     const char *name = faulted->taps[i].name;
     const struct dump_tap *profile = dump_find(&b->diff.profile_run, name),
                           *math = dump_find(&b->diff.math, name);
-    int64_t n = faulted->rows, cols = faulted->taps[i].cols;
+    int64_t n = subject_tap_rows(faulted, i), cols = faulted->taps[i].cols;
     struct rows_of r;
     double most = 0;
     if (!profile || !math || !faulted->given[i]) return 0;
@@ -156,7 +162,10 @@ double campaign_effect(const struct base *b, const struct loaded *l, const struc
         if (t->layer != at->layer || strcmp(tap_op(t->kind, moe), op) != 0) continue;
         bool same = memcmp(faulted->data[i], b->subject.data[i],
                            (size_t)subject_tap_bytes(faulted, i)) == 0;
-        if (t->ints && !same) most = fmax(most, id_effect(b, t->layer, flips));
+        /* Draft tokens of equal logits: no error of a number explains them. */
+        bool chosen = tap_is_draft(t->kind);
+        if (t->ints && chosen && i == first) most = INFINITY;
+        if (t->ints && !chosen && !same) most = fmax(most, id_effect(b, t->layer, flips));
         /* Weights of other experts are no error of the weights. */
         if (!t->ints && !same && same_ids) most = fmax(most, real_effect(b, faulted, i));
         if (t->ints) same_ids = same;

@@ -1,7 +1,9 @@
-/* campaign_case.c: see campaign_case.h. The values of a checkpoint are in campaign_weights.c. */
+/* campaign_case.c: see campaign_case.h. The values of a checkpoint are in campaign_weights.c, the
+ * head's config in campaign_head.c. */
 #include "harness/campaign_case.h"
 
 #include "core/synth.h"
+#include "harness/campaign_head.h"
 #include "harness/campaign_weights.h"
 
 #include <math.h>
@@ -140,6 +142,21 @@ static enum err_code write_config(const struct shape *s, const char *path, struc
     return err->code;
 }
 
+static enum err_code write_head(struct campaign_case *c, const struct shape *s, int64_t i,
+                                uint64_t seed, const char *folder, struct err *err)
+{
+    char path[FILE_PATH];
+    const struct campaign_head head = {.mla = (i + (int64_t)seed) % 2,
+                                       .normed = i / 2 % 2,
+                                       .hidden = s->hidden,
+                                       .layers = s->layers,
+                                       .vocab = s->vocab,
+                                       .seed = seed * 1000 + (uint64_t)i};
+    if (file_join(folder, "head.json", path, err) != ERR_OK) return err->code;
+    snprintf(c->head, sizeof c->head, "synth:%s?seed=%llu", path, (unsigned long long)seed);
+    return campaign_head_write(&head, path, err);
+}
+
 static enum err_code draw_tokens(struct tokens *t, int64_t vocab, int first, int second,
                                  uint64_t seed, struct err *err)
 {
@@ -170,18 +187,21 @@ enum err_code campaign_case_make(struct campaign_case *c, int64_t i, uint64_t se
     snprintf(c->model, sizeof c->model, "%s", folder);
     if (file_make_folder(folder, err) != ERR_OK ||
         file_join(folder, "config.json", config, err) != ERR_OK ||
-        write_config(&s, config, err) != ERR_OK || campaign_weights(folder, seed, err) != ERR_OK)
+        write_config(&s, config, err) != ERR_OK || campaign_weights(folder, seed, err) != ERR_OK ||
+        write_head(c, &s, i, seed, folder, err) != ERR_OK)
         return err_note(err, "case %s", c->name);
     return draw_tokens(&c->tokens, s.vocab, s.tokens, s.second, seed * 1000 + (uint64_t)i, err);
 }
 
 enum err_code campaign_case_given(struct campaign_case *c, const char *model, const char *tokens,
-                                  struct err *err)
+                                  const char *head, struct err *err)
 {
     *c = (struct campaign_case){0};
     snprintf(c->name, sizeof c->name, "%s", "model");
     if (snprintf(c->model, sizeof c->model, "%s", model) >= (int)sizeof c->model)
         return err_set(err, ERR_USAGE, "option|--model|a path too long|a shorter one");
+    if (snprintf(c->head, sizeof c->head, "%s", head ? head : "") >= (int)sizeof c->head)
+        return err_set(err, ERR_USAGE, "option|--draft|a path too long|a shorter one");
     return tokens_read(tokens, &c->tokens, err);
 }
 

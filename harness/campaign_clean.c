@@ -56,11 +56,12 @@ json_t *campaign_clean(struct campaign *c, const struct job *j)
     struct err e = ERR_INIT;
     enum err_code rc = ERR_OK;
     uint64_t draw = synth_base(j->seed, "campaign.clean");
-    const struct subject_how how = {j->profile, j->order,
-                                    1 + (int)(synth_x(draw, 0) % THREADS_MOST)};
+    struct subject_how how = campaign_how(c, j);
+    how.threads = 1 + (int)(synth_x(draw, 0) % THREADS_MOST);
     const struct loaded *l = &c->loaded[j->on];
     struct diff_request r = {.subject = campaign_path(c, "clean-run.safetensors", path),
                              .model = c->cases[j->on].model,
+                             .draft = j->draft ? c->cases[j->on].head : NULL,
                              .bound = c->options->bound,
                              .threads = 1 + (int)(synth_x(draw, 1) % THREADS_MOST),
                              .anchor = synth_x(draw, 2) % 2};

@@ -55,6 +55,12 @@ bool campaign_op_at(const struct config *c, const char *op, int64_t layer)
 
 /* ---- drawing ---- */
 
+struct site {
+    const char *op; /* NULL: whichever the fault is hosted by there */
+    int64_t layer;
+    int64_t step; /* of the draft head; -1: a site of the target */
+};
+
 struct planner {
     struct campaign *c;
     uint64_t seed;
@@ -133,11 +139,13 @@ static double draw_value(struct planner *p, const struct job *j, const struct fa
     return key->dflt;
 }
 
-/* The fault at this op (NULL: all its hosts) and layer, its other keys drawn. Norms come twice a
- * layer. */
-static void draw_fault(struct planner *p, const struct job *j, const char *op, int64_t layer,
-                       bool off, char text[FAULT_TEXT])
+/* The fault at this site, its other keys drawn. Norms come twice a layer, a draft head's ops once a
+ * step and sequence. */
+static void draw_fault(struct planner *p, const struct job *j, struct site at, bool off,
+                       char text[FAULT_TEXT])
 {
+    const char *op = at.op;
+    int64_t layer = at.layer;
     struct fault_use u = {.row = j->row};
     int rank = -1;
     for (int k = 0; k < FAULT_KEYS && u.row->keys[k].name; k++) {
@@ -145,6 +153,10 @@ static void draw_fault(struct planner *p, const struct job *j, const char *op, i
         u.value[k] = key->dflt;
         if (strcmp(key->name, "layer") == 0) {
             u.value[k] = (double)layer;
+        } else if (strcmp(key->name, "draft_step") == 0) {
+            u.value[k] = (double)at.step;
+        } else if (strcmp(key->name, "call") == 0 && at.step >= 0) {
+            u.value[k] = ANYWHERE;
         } else if (key->fit == FIT_OP) {
             u.value[k] = op ? (double)(op_find(op) - op_rows) : ANYWHERE;
         } else if (strcmp(key->name, "call") == 0) {
@@ -161,11 +173,6 @@ static void draw_fault(struct planner *p, const struct job *j, const char *op, i
 
 /* ---- sites ---- */
 
-struct site {
-    const char *op; /* NULL: whichever the fault is hosted by there */
-    int64_t layer;
-};
-
 static bool names_op(const struct fault_row *row)
 {
     for (int k = 0; k < FAULT_KEYS && row->keys[k].name; k++) {
@@ -174,19 +181,34 @@ static bool names_op(const struct fault_row *row)
     return false;
 }
 
-/* All sites of a fault in a model; sites[] has room for every op of every layer. */
-static int64_t list_sites(const struct config *c, const struct fault_row *row, struct site *sites)
+/* Sites in a draft head: each step of its ops. */
+static int64_t list_draft_sites(const struct fault_row *row, struct site *sites)
 {
+    static const char *const ops[] = {"eagle.fc", "eagle.layer"};
     int64_t n = 0;
+    for (int i = 0; i < 2; i++) {
+        for (int64_t s = 0; s < (i == 0 ? 1 : SUBJECT_STEPS); s++) {
+            if (fault_hosted_by(row, ops[i])) sites[n++] = (struct site){ops[i], OUTSIDE, s};
+        }
+    }
+    return n;
+}
+
+/* All sites of a fault in a case; sites[] has room for every op of every layer and step. */
+static int64_t list_sites(const struct planner *p, int on, const struct fault_row *row,
+                          struct site *sites)
+{
+    const struct config *c = p->c->loaded[on].model.config;
+    int64_t n = p->c->cases[on].head[0] ? list_draft_sites(row, sites) : 0;
     for (int64_t layer = names_op(row) ? OUTSIDE : 0; layer < c->layers; layer++) {
         bool hosted = false;
         for (int i = 0; i < op_count; i++) {
             const char *op = op_rows[i].name;
             if (!campaign_op_at(c, op, layer) || !fault_hosted_by(row, op)) continue;
-            if (names_op(row)) sites[n++] = (struct site){op, layer};
+            if (names_op(row)) sites[n++] = (struct site){op, layer, ANYWHERE};
             hosted = true;
         }
-        if (!names_op(row) && hosted) sites[n++] = (struct site){NULL, layer};
+        if (!names_op(row) && hosted) sites[n++] = (struct site){NULL, layer, ANYWHERE};
     }
     return n;
 }
@@ -201,10 +223,10 @@ static bool has_tries(const struct fault_row *row)
 
 static void add_op(struct planner *p, int on, const struct fault_row *row, struct site s)
 {
-    struct job j = {.kind = JOB_OP, .on = on, .row = row, .op = s.op};
+    struct job j = {.kind = JOB_OP, .on = on, .row = row, .op = s.op, .draft = s.step >= 0};
     j.profile = profiles[below(p, PROFILES)];
     j.order = below(p, 2) ? ORDER_F64 : ORDER_BLAS;
-    draw_fault(p, &j, s.op, s.layer, false, j.fault[0]);
+    draw_fault(p, &j, s, false, j.fault[0]);
     if (!add(p, j)) return;
     if (below(p, PROOF_EVERY) == 0) {
         j.kind = JOB_WITHOUT;
@@ -212,7 +234,7 @@ static void add_op(struct planner *p, int on, const struct fault_row *row, struc
     }
     if (has_tries(row) && below(p, PAIR_EVERY) == 0) {
         j.kind = JOB_OFF_GRID;
-        draw_fault(p, &j, s.op, s.layer, true, j.fault[0]);
+        draw_fault(p, &j, s, true, j.fault[0]);
         (void)add(p, j);
     }
 }
@@ -225,20 +247,23 @@ static void add_pair(struct planner *p, int on, const struct fault_row *first, s
     while (fault_at(total)) total++;
     struct job j = {.kind = JOB_PAIR, .on = on, .row = first};
     j.profile = profiles[below(p, PROFILES)];
-    int64_t n = list_sites(c, first, sites);
+    int64_t n = list_sites(p, on, first, sites);
     if (n == 0) return;
     struct site s = sites[below(p, n)];
-    draw_fault(p, &j, s.op, s.layer, false, j.fault[0]);
+    j.draft = s.step >= 0;
+    draw_fault(p, &j, s, false, j.fault[0]);
     for (int tries = 0; tries < 20 && !j.fault[1][0]; tries++) {
         struct job other = j;
         other.row = fault_at((int)below(p, total));
         if (other.row->stage != FAULT_OP || other.row == first) continue;
-        n = list_sites(c, other.row, sites);
+        n = list_sites(p, on, other.row, sites);
         if (n == 0) continue;
         struct site at = sites[below(p, n)];
-        if (below(p, 2)) at.layer = s.layer; /* at one op or near it */
-        if (at.op && !campaign_op_at(c, at.op, at.layer)) continue;
-        draw_fault(p, &other, at.op, at.layer, false, j.fault[1]);
+        bool near = below(p, 2) && at.step < 0 && s.step < 0; /* at one op or near it */
+        if (near) at.layer = s.layer;
+        if (at.op && at.step < 0 && !campaign_op_at(c, at.op, at.layer)) continue;
+        j.draft |= at.step >= 0;
+        draw_fault(p, &other, at, false, j.fault[1]);
     }
     if (j.fault[1][0]) (void)add(p, j);
 }
@@ -246,12 +271,13 @@ static void add_pair(struct planner *p, int on, const struct fault_row *first, s
 static enum err_code plan_ops(struct planner *p, int on)
 {
     const struct config *c = p->c->loaded[on].model.config;
-    struct site *sites = calloc((size_t)((c->layers + 1) * op_count), sizeof *sites);
+    struct site *sites =
+        calloc((size_t)((c->layers + 1) * op_count + 2 * SUBJECT_STEPS), sizeof *sites);
     if (!sites) return err_set(p->err, ERR_MEMORY, "plan faults||no memory");
     for (int i = 0; fault_at(i) && p->err->code == ERR_OK; i++) {
         const struct fault_row *row = fault_at(i);
         if (row->stage != FAULT_OP || !campaign_includes(p->c->options, row->id)) continue;
-        int64_t n = list_sites(c, row, sites), from = 0, to = n;
+        int64_t n = list_sites(p, on, row, sites), from = 0, to = n;
         if (p->c->options->quick && n > 0) {
             from = below(p, n);
             to = from + 1;
@@ -276,6 +302,24 @@ static enum err_code plan_alone(struct planner *p)
             for (int64_t n = 0; n < draws[p->c->options->quick].alone; n++) {
                 if (!add(p, j)) return p->err->code;
             }
+        }
+    }
+    return p->err->code;
+}
+
+/* Faults of the verification, each way to ask whether it is lossless. */
+static enum err_code plan_verify(struct planner *p)
+{
+    for (int i = 0; fault_at(i) && p->err->code == ERR_OK; i++) {
+        const struct fault_row *row = fault_at(i);
+        if (strcmp(row->hosts[0] ? row->hosts[0] : "", "eagle.verify") != 0 ||
+            !campaign_includes(p->c->options, row->id))
+            continue;
+        for (int k = 0; k < campaign_verify_ways(); k++) {
+            struct job j = {.kind = JOB_VERIFY, .row = row, .op = "eagle.verify", .command = k};
+            j.on = (int)below(p, p->c->cases_count);
+            snprintf(j.fault[0], sizeof j.fault[0], "%s", row->id);
+            if (!add(p, j)) break;
         }
     }
     return p->err->code;
@@ -308,6 +352,7 @@ static enum err_code plan_clean(struct planner *p)
         struct job j = {.kind = JOB_CLEAN, .on = (int)below(p, p->c->cases_count)};
         j.profile = all[below(p, sizeof all / sizeof all[0])];
         j.order = (enum subject_order)below(p, ORDERS);
+        j.draft = p->c->cases[j.on].head[0] && below(p, 2);
         if (!add(p, j)) break;
     }
     return p->err->code;
@@ -323,6 +368,7 @@ enum err_code campaign_plan(struct campaign *c, struct err *err)
             if (plan_ops(&p, i) != ERR_OK) return err->code;
         }
     }
-    if (plan_alone(&p) != ERR_OK || plan_outside(&p) != ERR_OK) return err->code;
+    if (plan_alone(&p) != ERR_OK || plan_verify(&p) != ERR_OK || plan_outside(&p) != ERR_OK)
+        return err->code;
     return plan_clean(&p);
 }

@@ -3,6 +3,7 @@
 
 #include "core/blas.h"
 #include "core/check.h"
+#include "harness/draft_hold.h"
 #include "harness/taps_write.h"
 
 #include <stdio.h>
@@ -16,9 +17,14 @@ static enum dtype type_of(const struct tap *t)
     return t->ints ? DT_I32 : DT_BF16;
 }
 
+int64_t subject_tap_rows(const struct subject *s, int64_t i)
+{
+    return tap_is_draft(s->taps[i].kind) ? s->draft_rows : s->rows;
+}
+
 int64_t subject_tap_bytes(const struct subject *s, int64_t i)
 {
-    return s->rows * s->taps[i].cols * dtype_size(type_of(&s->taps[i]));
+    return subject_tap_rows(s, i) * s->taps[i].cols * dtype_size(type_of(&s->taps[i]));
 }
 
 static int64_t find(const struct subject *s, const char *name)
@@ -39,7 +45,10 @@ static char *row_at(const struct subject *s, int64_t i, const struct rows *rows,
 {
     CHECK(i >= 0 && cols == s->taps[i].cols && rows->dump_row[row] < s->rows);
     s->given[i] = true;
-    return (char *)s->data[i] + rows->dump_row[row] * cols * dtype_size(type_of(&s->taps[i]));
+    int64_t at = rows->dump_row[row];
+    if (tap_is_draft(s->taps[i].kind)) at = s->draft_row[at];
+    CHECK(at >= 0);
+    return (char *)s->data[i] + at * cols * dtype_size(type_of(&s->taps[i]));
 }
 
 static enum err_code reals(void *ctx, const char *name, const struct rows *rows, int64_t cols,
@@ -62,10 +71,16 @@ static enum err_code ints(void *ctx, const char *name, const struct rows *rows, 
     return err->code;
 }
 
-static enum err_code make(struct subject *s, const struct config *c, int64_t rows, struct err *err)
+static enum err_code make(struct subject *s, const struct config *c, const struct tokens *t,
+                          const struct forward_draft *draft, struct err *err)
 {
-    *s = (struct subject){.rows = rows};
-    if (tap_list(c, 0, c->layers, &s->taps, &s->count, err) != ERR_OK) return err->code;
+    *s = (struct subject){.rows = t->count};
+    s->draft_row = calloc((size_t)t->count + 1, sizeof *s->draft_row);
+    if (!s->draft_row) return err_set(err, ERR_MEMORY, "run subject|rows|no memory");
+    s->draft_rows = dump_draft_rows(t->count, t->length, t->sequences, s->draft_row);
+    if (tap_list(c, 0, c->layers, &s->taps, &s->count, err) != ERR_OK ||
+        (draft && forward_draft_taps(draft, &s->taps, &s->count, err) != ERR_OK))
+        return err->code;
     s->data = calloc((size_t)s->count + 1, sizeof *s->data);
     s->given = calloc((size_t)s->count + 1, sizeof *s->given);
     bool made = s->data && s->given;
@@ -96,25 +111,43 @@ static enum err_code options_of(struct subject_how how, struct session_options *
     return ERR_OK;
 }
 
+/* The target, and the head behind it; its aux states are those that the target had. */
+static enum err_code run_all(struct session *session, const struct tokens *t, struct tap_sink *sink,
+                             struct forward_draft *draft, struct err *err)
+{
+    struct tap_sink *all = draft ? forward_draft_sink(draft, sink) : sink;
+    if (session_forward(session, t, all, NULL, NULL, err) != ERR_OK || !draft) return err->code;
+    return forward_draft_run(draft, &session->run, t, sink, err);
+}
+
 enum err_code subject_run(struct subject *s, const struct loaded *l, const struct tokens *t,
                           struct subject_how how, struct faults *faults, struct err *err)
 {
     struct session session = {0};
     struct session_options o;
     struct tap_sink sink = {.wants = wants, .reals = reals, .ints = ints, .ctx = s};
-    if (make(s, l->model.config, t->count, err) == ERR_OK && options_of(how, &o, err) == ERR_OK &&
+    struct forward_draft draft = {0}, *head = how.head ? &draft : NULL;
+    *s = (struct subject){0};
+    if (head && (forward_draft_open(head, how.head, SUBJECT_STEPS, &l->model, t, err) != ERR_OK ||
+                 forward_draft_around(head, l->model.config->layers, err) != ERR_OK)) {
+        forward_draft_close(head);
+        return err->code;
+    }
+    if (make(s, l->model.config, t, head, err) == ERR_OK && options_of(how, &o, err) == ERR_OK &&
         session_open(&session, l, &o, t->sequences, t->length, err) == ERR_OK) {
         session.run.faults = faults && faults->count ? faults : NULL;
         session.run.progress = NULL;
-        (void)!session_forward(&session, t, &sink, NULL, NULL, err);
+        (void)!run_all(&session, t, &sink, head, err);
     }
     session_close(&session);
+    forward_draft_close(&draft);
     return err->code;
 }
 
 void subject_free(struct subject *s)
 {
     for (int64_t i = 0; s->data && i < s->count; i++) free(s->data[i]);
+    free(s->draft_row);
     free(s->data);
     free(s->given);
     free(s->taps);
@@ -161,7 +194,8 @@ enum err_code subject_write(const struct subject *s, const struct tokens *t, con
     for (int64_t i = 0; taps && i < s->count; i++) {
         const struct tap *tap = &s->taps[i];
         if (!s->given[i]) continue;
-        taps[n++] = (struct assay_tap){tap->name, type_of(tap), s->rows, tap->cols, s->data[i]};
+        taps[n++] = (struct assay_tap){tap->name, type_of(tap), subject_tap_rows(s, i), tap->cols,
+                                       s->data[i]};
     }
     const struct st_meta meta[] = {{"assay.tokens", tokens},
                                    {"assay.lengths", lengths},

@@ -18,20 +18,25 @@ enum subject_order {
 struct subject {
     struct tap *taps; /* in execution order */
     int64_t count, rows;
-    void **data; /* [count]: bf16 or int32, [rows, cols] */
-    bool *given; /* [count] */
+    int64_t draft_rows, *draft_row; /* of draft taps; [rows]: which one a batch row has, or -1 */
+    void **data;                    /* [count]: bf16 or int32, [rows or draft_rows, cols] */
+    bool *given;                    /* [count] */
 };
 
 struct subject_how {
     const char *profile;
     enum subject_order order;
     int threads;
+    const char *head; /* NULL, or a draft head that runs behind it, SUBJECT_STEPS steps */
 };
+
+enum { SUBJECT_STEPS = 3 };
 
 /* Runs it; `faults` NULL: none. An error of the run is returned as it is. */
 enum err_code subject_run(struct subject *s, const struct loaded *l, const struct tokens *t,
                           struct subject_how how, struct faults *faults, struct err *err) ERR_USED;
 void subject_free(struct subject *s);
+int64_t subject_tap_rows(const struct subject *s, int64_t i);
 int64_t subject_tap_bytes(const struct subject *s, int64_t i);
 /* The first tap, from `from` on, whose bits differ; -1: none. */
 int64_t subject_differ(const struct subject *a, const struct subject *b, int64_t from);

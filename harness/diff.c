@@ -3,6 +3,7 @@
 
 #include "core/checkpoint.h"
 #include "core/text.h"
+#include "harness/amplified.h"
 #include "harness/diff_model.h"
 #include "harness/foreign.h"
 
@@ -93,16 +94,32 @@ static bool flips_saw(const struct diff *d, const struct pair *p)
            dtype_is_int(p->truth->tensor->dtype) && ids_fit(p->subject) && ids_fit(p->truth);
 }
 
+/* The reference has run this tap from what the subject recorded. */
+static bool can_anchor(const struct diff *d, const struct dump_tap *t)
+{
+    return t->known && (t->kind <= TAP_LOGITS || (tap_is_draft(t->kind) && d->has_head));
+}
+
+/* A draft layer is many ops in one. */
+static int64_t ops_of(const struct span *s)
+{
+    enum { OPS_OF_A_LAYER = 9 };
+    int64_t n = 0;
+    for (int64_t i = 0; i < s->ops; i++)
+        n += strcmp(s->op[i].op, "eagle.layer") == 0 ? OPS_OF_A_LAYER : 1;
+    return n;
+}
+
 /* Ops between what the subject recorded and each tap: what a derived bound counts. */
 static enum err_code count_ops(struct diff *d, struct err *err)
 {
     for (int64_t i = 0; i < d->rows.count && d->anchored; i++) {
         struct pair *p = &d->rows.pairs[i];
         struct span s;
-        if (!p->truth->known || p->truth->kind > TAP_LOGITS) continue;
+        if (!can_anchor(d, p->truth)) continue;
         if (span_make(&s, &d->anchor, d->loaded.model.config, p->truth->kind, p->truth->layer,
                       err) == ERR_OK)
-            p->ops = s.ops;
+            p->ops = ops_of(&s);
         span_free(&s);
         if (err->code != ERR_OK) return err->code;
     }
@@ -132,7 +149,7 @@ static enum err_code find_guilty(struct diff *d, struct err *err)
     if (!d->anchored || d->first < 0) return ERR_OK;
     const struct pair *p = &d->rows.pairs[d->first];
     const struct dump_tap *t = p->truth;
-    if (!t->known || t->kind > TAP_LOGITS) return ERR_OK;
+    if (!can_anchor(d, t)) return ERR_OK;
     d->guilty =
         (struct guilty){.pair = p, .op = tap_op(t->kind, p->moe), .layer = t->layer, .rank = -1};
     return span_make(&d->guilty.span, &d->anchor, d->loaded.model.config, t->kind, t->layer, err);
@@ -142,9 +159,11 @@ static enum err_code find_guilty(struct diff *d, struct err *err)
 static bool can_diagnose(const struct diff *d)
 {
     const struct pair *p = d->guilty.pair;
-    if (!p || p->subject->cols != p->truth->cols || p->subject->rows != d->rows.rows) return false;
-    return p->truth->kind == TAP_EXPERTS ? dtype_is_int(p->subject->tensor->dtype)
-                                         : dtype_is_float(p->subject->tensor->dtype);
+    if (!p || p->subject->cols != p->truth->cols || p->subject->rows != align_count(&d->rows, p))
+        return false;
+    bool ints = p->truth->kind == TAP_EXPERTS || p->truth->kind == TAP_DRAFT_TOKENS;
+    return ints ? dtype_is_int(p->subject->tensor->dtype)
+                : dtype_is_float(p->subject->tensor->dtype);
 }
 
 static enum err_code judge_all(struct diff *d, struct err *err)
@@ -257,7 +276,8 @@ enum err_code diff_run(struct diff *d, const struct diff_request *r, struct err 
         return err->code;
     }
     if (count_ops(d, err) != ERR_OK || judge_all(d, err) != ERR_OK ||
-        find_promised(d, r, err) != ERR_OK || find_guilty(d, err) != ERR_OK ||
+        amplified_excuse(d, r, err) != ERR_OK || find_promised(d, r, err) != ERR_OK ||
+        find_guilty(d, err) != ERR_OK ||
         (r->diagnose && can_diagnose(d) && diagnose(d, r, err) != ERR_OK))
         return err->code;
     if (d->has_model) diff_check_truth(d);
@@ -266,6 +286,8 @@ enum err_code diff_run(struct diff *d, const struct diff_request *r, struct err 
 
 void diff_close(struct diff *d)
 {
+    forward_draft_close(&d->draft);
+    draft_hold_free(&d->hold);
     free(d->taps);
     free(d->promised);
     diagnosis_free(&d->diagnosis);

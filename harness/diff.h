@@ -8,6 +8,7 @@
 #include "harness/anchor.h"
 #include "harness/diagnose.h"
 #include "harness/diff_draft.h"
+#include "harness/draft_hold.h"
 #include "harness/flips.h"
 #include "harness/judge.h"
 #include "harness/session.h"
@@ -18,6 +19,7 @@ struct diff_request {
     const char *subject, *truth; /* dumps; truth may be NULL where model is given */
     const char *map;             /* NULL, or how the subject's names and layouts become taps */
     const char *model;           /* NULL: compare only */
+    const char *draft;           /* NULL, or the head of the subject's draft taps; needs model */
     const char *tokens;          /* NULL: the subject's own */
     const char *profile;         /* NULL: the subject's own, else chosen by fit */
     const char *profile_run;     /* NULL, or a dump */
@@ -34,7 +36,7 @@ struct diff_request {
 struct guilty {
     const struct pair *pair; /* NULL: none */
     const char *op;
-    int64_t layer; /* -1: none */
+    int64_t layer; /* -1: none; of a draft head's op: its step */
     int64_t rank;  /* -1: unknown */
     struct span span;
 };
@@ -43,7 +45,9 @@ struct diff {
     struct dump subject, truth, math, profile_run;
     const struct dump *base; /* what the subject is measured against: math, else truth */
     struct loaded loaded;
-    bool has_model;
+    bool has_model, has_head;
+    struct forward_draft draft; /* the head, where it was given */
+    struct draft_hold hold;
     struct tokens tokens;
     struct forced forced;
     bool anchored;
@@ -60,7 +64,8 @@ struct diff {
     char rival_name[16];
     char note[256]; /* what limits the verdict; "" */
     int64_t compared, failed;
-    int64_t first; /* index of the first failing pair; -1 */
+    int64_t amplified_rows; /* over all taps: amplified.h */
+    int64_t first;          /* index of the first failing pair; -1 */
     const char *
         *promised; /* taps that the subject promised or that are required, and that are absent */
     int64_t promised_count;

@@ -61,7 +61,7 @@ static enum err_code add_spread(const struct diff *d, const struct pair *p,
     bool compared = t->verdict == TAP_FAIL && t->measure.elements > 0 &&
                     dtype_is_float(p->subject->tensor->dtype);
     if (!compared) return ERR_OK;
-    if (spread_find(p, d->rows.rows >= 0 ? d->rows.row : NULL, &s, err) != ERR_OK) return err->code;
+    if (spread_find(p, align_map(&d->rows, p), &s, err) != ERR_OK) return err->code;
     json_object_set_new(tap, "rows_spread",
                         json_pack("{s:o, s:o}", "worst", lines(s.row, s.rows, "row"), "median_rms",
                                   number(s.row_median)));
@@ -86,6 +86,8 @@ static json_t *tap_object(const struct pair *p, const struct tap_judgement *t)
         number(measure_equal_share(m)), "nan_subject", (json_int_t)m->nan_subject, "nan_truth",
         (json_int_t)m->nan_truth, "special_mismatch", (json_int_t)m->special_mismatch, "why",
         t->why);
+    if (t->amplified_rows)
+        json_object_set_new(tap, "amplified_rows", json_integer((json_int_t)t->amplified_rows));
     json_object_set_new(tap, "bound_kind", json_string(judge_kind_name(t->kind)));
     json_object_set_new(tap, "profile_rel",
                         isnan(t->profile_rel) ? json_null() : number(t->profile_rel));
@@ -184,9 +186,11 @@ static json_t *guilty_object(const struct diff *d)
         json_array_append_new(span, json_string(g->span.op[i].op));
     for (int64_t i = 0; i < g->span.froms; i++)
         json_array_append_new(from, json_string(g->span.from[i].name));
-    return json_pack("{s:s, s:s, s:I, s:o, s:o, s:o, s:b}", "tap", g->pair->subject->name, "op",
-                     g->op, "layer", (json_int_t)g->layer, "rank",
-                     g->rank < 0 ? json_null() : json_integer(g->rank), "span", span,
+    bool draft = tap_is_draft(g->pair->truth->kind);
+    json_int_t number = g->layer;
+    return json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:b}", "tap", g->pair->subject->name,
+                     "op", g->op, "layer", draft ? -1 : number, "draft_step", draft ? number : -1,
+                     "rank", g->rank < 0 ? json_null() : json_integer(g->rank), "span", span,
                      "rebuilt_from", from, "rebuilt", g->span.rebuilt);
 }
 

@@ -26,7 +26,8 @@ static enum err_code read_tokens(struct diff *d, const struct diff_request *r, s
 static enum err_code force_experts(struct diff *d, struct err *err)
 {
     const struct dump *s = &d->subject;
-    if (!s->batch_row && s->rows != d->tokens.count)
+    bool draft_alone = s->rows == 0 && s->draft_rows > 0;
+    if (!s->batch_row && s->rows != d->tokens.count && !draft_alone)
         return err_set(err, ERR_INPUT,
                        "diff --model|%s|%lld rows whose place is unknown|%lld, as the tokens have, "
                        "or assay.rows",
@@ -46,6 +47,29 @@ static enum err_code hold_at_subject(struct diff *d, const struct diff_request *
     return d->anchored ? anchor_make(&d->anchor, &d->subject, d->tokens.count, err) : ERR_OK;
 }
 
+/* Tokens are held as experts are; states where every op runs from the subject's own inputs. */
+static enum err_code open_head(struct diff *d, const struct diff_request *r, struct err *err)
+{
+    const struct config *c = d->loaded.model.config;
+    int64_t steps = draft_hold_steps(&d->subject);
+    if (!r->draft) return ERR_OK;
+    if (steps == 0)
+        return err_set(err, ERR_INPUT, "diff --draft|%s|no draft tap|draft.0.hidden and the like",
+                       d->subject.file.path);
+    if (forward_draft_open(&d->draft, r->draft, steps, &d->loaded.model, &d->tokens, err) !=
+            ERR_OK ||
+        draft_hold_make(&d->hold, &d->subject, &d->tokens, d->anchored, err) != ERR_OK)
+        return err->code;
+    const char *said = st_meta(&d->subject.file, "assay.draft_config_sha256"),
+               *sha = d->draft.head.config.base.sha256;
+    if (said && strcmp(said, sha) != 0)
+        return err_set(err, ERR_INPUT, "diff --draft|%s|a head of config %s|%s, as the subject's",
+                       r->draft, sha, said);
+    d->has_head = true;
+    d->draft.hold = &d->hold.hold;
+    return r->diagnose ? forward_draft_around(&d->draft, c->layers, err) : ERR_OK;
+}
+
 struct session_options diff_options(const struct profile *profile, enum precision precision,
                                     int threads)
 {
@@ -62,7 +86,8 @@ static enum err_code run_reference(struct diff *d, const struct diff_request *r,
 {
     const struct session_options o = diff_options(profile, precision, r->threads);
     return replay_run(&d->loaded, &d->tokens, &o, d->forced.count ? &d->forced : NULL,
-                      d->anchored ? &d->anchor : NULL, DT_F64, out, err);
+                      d->anchored ? &d->anchor : NULL, d->has_head ? &d->draft : NULL, DT_F64, out,
+                      err);
 }
 
 /* How far the subject lies from a run: mean over common taps of the relative difference, each at
@@ -152,6 +177,15 @@ static enum err_code choose_by_fit(struct diff *d, const struct diff_request *r,
     return ERR_OK;
 }
 
+/* How its sums are made decides how exact a float32 tap can be. */
+static enum err_code note_sums(struct diff *d, struct err *err)
+{
+    struct profile p;
+    if (profile_find(d->profile_name, &p, err) != ERR_OK) return err->code;
+    d->judge.cut_sums = p.cut_sums;
+    return ERR_OK;
+}
+
 static enum err_code make_profile_run(struct diff *d, const struct diff_request *r, struct err *err)
 {
     const char *name = r->profile ? r->profile : d->subject.profile[0] ? d->subject.profile : NULL;
@@ -197,9 +231,9 @@ enum err_code diff_model(struct diff *d, const struct diff_request *r, struct er
     if (read_tokens(d, r, err) != ERR_OK ||
         tokens_check(&d->tokens, d->loaded.model.config->vocab, err) != ERR_OK ||
         force_experts(d, err) != ERR_OK || hold_at_subject(d, r, err) != ERR_OK ||
-        profile_find("math", &math, err) != ERR_OK ||
+        open_head(d, r, err) != ERR_OK || profile_find("math", &math, err) != ERR_OK ||
         run_reference(d, r, &math, PRECISION_F64, &d->math, err) != ERR_OK ||
-        make_profile_run(d, r, err) != ERR_OK)
+        make_profile_run(d, r, err) != ERR_OK || (!r->profile_run && note_sums(d, err) != ERR_OK))
         return err->code;
     d->base = &d->math;
     if (d->judge.kind == BOUND_USER)

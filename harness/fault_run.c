@@ -38,6 +38,7 @@ static enum err_code take_step(struct asked *k, const struct plan_step *s, struc
     k->options.seeds = seeds > k->options.seeds ? seeds : k->options.seeds;
     if (!k->options.model) k->options.model = args_value(&a, "--model");
     if (!k->options.tokens) k->options.tokens = args_value(&a, "--tokens");
+    if (!k->options.draft) k->options.draft = args_value(&a, "--draft");
     for (int i = 0; args_value_at(&a, "--fault", i); i++) {
         if (add_pattern(k, args_value_at(&a, "--fault", i), err) != ERR_OK) return err->code;
     }
@@ -65,6 +66,7 @@ static enum err_code read_options(const struct args *a, struct asked *k, struct 
     *o = (struct campaign_options){.include = k->include,
                                    .model = args_value(a, "--model"),
                                    .tokens = args_value(a, "--tokens"),
+                                   .draft = args_value(a, "--draft"),
                                    .quick = args_has(a, "--quick")};
     if (args_int(a, "--seed", 0, INT32_MAX, 1, &seed, err) != ERR_OK ||
         args_int(a, "--seeds", 1, INT32_MAX, 1, &o->seeds, err) != ERR_OK ||
@@ -82,6 +84,8 @@ static enum err_code read_options(const struct args *a, struct asked *k, struct 
     if (!o->model != !o->tokens)
         return err_set(err, ERR_USAGE, "arguments|fault run|%s alone|--model MODEL --tokens T",
                        o->model ? "--model" : "--tokens");
+    if (o->draft && !o->model)
+        return err_set(err, ERR_USAGE, "arguments|fault run|--draft alone|--model MODEL with it");
     return ERR_OK;
 }
 

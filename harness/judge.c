@@ -2,6 +2,7 @@
 #include "harness/judge.h"
 
 #include "core/check.h"
+#include "core/profile.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -115,13 +116,15 @@ static void judge_measured(const struct judge *j, const struct pair *p, const st
 {
     enum dtype t = p->subject->tensor->dtype;
     double ulp = 2 * (dtype_is_float(t) ? dtype_unit(t) : dtype_unit(DT_F32));
+    bool cut = j->cut_sums && t == DT_F32;
+    if (cut) ulp = fmax(ulp, profile_cut_sum(j->widest));
     double pooled = prof_all->rms_diff, scale = prof_all->rms_truth;
     double tap_bound = fmax(FACTOR * pooled, ulp * scale);
     out->bound = scale > 0 ? tap_bound / scale : INFINITY;
     out->profile_rel = prof_all->rel_rms;
     snprintf(out->from, sizeof out->from,
-             "measured: %g x the reference's error in profile %s, %.3g; at least one ulp, %.2g",
-             FACTOR, j->profile_name, prof_all->rel_rms, ulp);
+             "measured: %g x the reference's error in profile %s, %.3g; at least %s, %.2g", FACTOR,
+             j->profile_name, prof_all->rel_rms, cut ? "what cut off sums lose" : "one ulp", ulp);
     double chi =
         p->subject->cols < WIDE
             ? judge_chi(p->subject->cols,
@@ -131,7 +134,9 @@ static void judge_measured(const struct judge *j, const struct pair *p, const st
         if (s->rel[i] < 0) continue;
         bool wide = p->subject->cols >= WIDE;
         /* A row in which the profile's run was lucky may be as wrong as the tap is on the whole:
-         * two runs of the same roundings are. NaN stays. */
+         * two runs of the same roundings are. Of 1.0 million wide rows of 1,530 clean runs the
+         * worst is at 1.78 of 2 with this, and one at 2.06 without; it more than doubles the bound
+         * of one row in 250. A chi quantile at that width would be 1.6 times as wide. NaN stays. */
         double least = wide ? prof_all->rel_rms * s->truth[i] : pooled * chi;
         double allowed = FACTOR * (prof->diff[i] < least ? least : prof->diff[i]);
         allowed = fmax(allowed, ulp * s->truth[i]);

@@ -33,6 +33,7 @@ struct judge {
     const int64_t *profile_row; /* subject row -> profile row */
     const int64_t *profile_draft_row; /* the same of draft taps */
     const char *profile_name;
+    bool cut_sums; /* of that profile: float32 taps may be off by profile_cut_sum(widest) */
 };
 
 enum tap_verdict { TAP_PASS, TAP_FAIL, TAP_UNCHECKED };
@@ -45,7 +46,8 @@ struct tap_judgement {
     double row_rel;
     int64_t row; /* that row; -1: none */
     int64_t rows_failed, first_row_failed;
-    double profile_rel; /* BOUND_MEASURED: error of the profile run; else NaN */
+    int64_t amplified_rows; /* rows past their bound that amplified.h excuses */
+    double profile_rel;     /* BOUND_MEASURED: error of the profile run; else NaN */
     enum bound_kind kind;
     char from[192]; /* where the bound comes from, with its figures */
     char why[160];  /* of a failure; of an unchecked tap */

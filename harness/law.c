@@ -79,6 +79,13 @@ static void chain_temperature(const struct law *l, const double *p, const double
     residual(l->V, p, other, drawn);
 }
 
+static void chain_unverified(const struct law *l, const double *p, const double *q,
+                             const int64_t *child, int children, double *accepted, double *drawn)
+{
+    chain_right(l, p, q, child, children, accepted, drawn);
+    memcpy(accepted, q, (size_t)l->V * sizeof *q);
+}
+
 /* ---- one node of a tree: deterministic children ---- */
 
 static void without(const struct law *l, const double *p, const int64_t *child, int children,
@@ -132,19 +139,34 @@ static void tree_unscaled(const struct law *l, const double *p, const double *q,
     }
 }
 
+static void tree_unverified(const struct law *l, const double *p, const double *q,
+                            const int64_t *child, int children, double *accepted, double *drawn)
+{
+    tree_right(l, p, q, child, children, accepted, drawn);
+    for (int c = 0; c < children; c++) accepted[child[c]] = c == 0;
+}
+
 static const struct law_fault chain_faults[] = {
-    {"the noise that drew a draft is its coin", false, false, chain_noise},
-    {"after a refusal the draw is from p", false, false, chain_from_p},
-    {"what a refusal leaves is not renormalised", false, false, chain_unscaled},
-    {"drafts are held against q of another temperature", false, false, chain_temperature},
-    {"the bonus is drawn from the draft", false, true, chain_right},
+    {"the noise that drew a draft is its coin", NULL, false, BONUS_RIGHT, chain_noise},
+    {"after a refusal the draw is from p", "eagle.draw_from_p", false, BONUS_RIGHT, chain_from_p},
+    {"what a refusal leaves is not renormalised", NULL, false, BONUS_RIGHT, chain_unscaled},
+    {"drafts are held against q of another temperature", "eagle.q_temperature", false, BONUS_RIGHT,
+     chain_temperature},
+    {"the bonus is drawn from the draft", NULL, false, BONUS_OF_DRAFT, chain_right},
+    {"drafts are accepted unverified", "eagle.accept_unverified", false, BONUS_RIGHT,
+     chain_unverified},
+    {"the bonus comes from the row before", "eagle.wrong_bonus", false, BONUS_OF_PARENT,
+     chain_right},
 };
 
 static const struct law_fault tree_faults[] = {
-    {"siblings share a coin", true, false, tree_one_coin},
-    {"refused siblings stay in the draw", true, false, tree_kept},
-    {"p is not renormalised between siblings", true, false, tree_unscaled},
-    {"the bonus is drawn from the draft", true, true, tree_right},
+    {"siblings share a coin", "eagle.siblings_share_coin", true, BONUS_RIGHT, tree_one_coin},
+    {"refused siblings stay in the draw", "eagle.draw_from_p", true, BONUS_RIGHT, tree_kept},
+    {"p is not renormalised between siblings", NULL, true, BONUS_RIGHT, tree_unscaled},
+    {"the bonus is drawn from the draft", NULL, true, BONUS_OF_DRAFT, tree_right},
+    {"drafts are accepted unverified", "eagle.accept_unverified", true, BONUS_RIGHT,
+     tree_unverified},
+    {"the bonus comes from the row before", "eagle.wrong_bonus", true, BONUS_OF_PARENT, tree_right},
 };
 
 _Static_assert(sizeof chain_faults / sizeof chain_faults[0] == LAW_FAULTS, "room for all");
@@ -199,7 +221,10 @@ static void add_second(const struct law *l, const struct law_fault *fault, int64
     int64_t child[LAW_NODES];
     bool leaf = l->tree ? children_of(l, node, child) == 0 : node == l->nodes - 1;
     if (leaf) {
-        for (int64_t y = 0; y < l->V; y++) row[y] += weight * (fault->bonus ? q[y] : p[y]);
+        const double *law = fault->bonus == BONUS_OF_DRAFT    ? q
+                            : fault->bonus == BONUS_OF_PARENT ? l->p
+                                                              : p;
+        for (int64_t y = 0; y < l->V; y++) row[y] += weight * law[y];
         return;
     }
     split_at(&second, node, p, q);

@@ -11,7 +11,7 @@
 
 #include "core/eagle.h"
 
-enum { LAW_IDS = 256, LAW_NODES = 8, LAW_BUCKETS = 8, LAW_FAULTS = 5 };
+enum { LAW_IDS = 256, LAW_NODES = 8, LAW_BUCKETS = 8, LAW_FAULTS = 7 };
 
 /* The chance of a false alarm of one case, the power that its samples are chosen for, and the most
  * samples that are taken for it. */
@@ -36,11 +36,15 @@ struct law {
     int64_t buckets;
 };
 
+/* Where the token after a leaf comes from. */
+enum law_bonus { BONUS_RIGHT, BONUS_OF_DRAFT, BONUS_OF_PARENT };
+
 /* A known way to be wrong. */
 struct law_fault {
     const char *name;
-    bool tree;  /* a fault of trees, else of chains */
-    bool bonus; /* the token after a leaf comes from the draft */
+    const char *fault; /* of the registry; NULL: it is no edit of the op's own arguments */
+    bool tree;         /* a fault of trees, else of chains */
+    enum law_bonus bonus;
     /* Of one node: the probability that each id is accepted as a draft, and the law of what is
      * drawn where none is; both [V]. `child`: ids of the node's children (trees). */
     void (*split)(const struct law *l, const double *p, const double *q, const int64_t *child,
@@ -62,7 +66,7 @@ struct law_round {
 };
 typedef enum err_code law_verify(void *ctx, const struct law_round *r, struct run *run,
                                  struct err *err);
-/* The reference; ctx is not used. */
+/* The reference; ctx: NULL, or the struct faults that edit it. */
 enum err_code law_verify_ref(void *ctx, const struct law_round *r, struct run *run,
                              struct err *err) ERR_USED;
 

@@ -4,6 +4,7 @@
 #include "harness/law.h"
 
 #include "core/check.h"
+#include "core/fault.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -283,6 +284,8 @@ enum err_code law_play(struct law_test *t, law_verify *verify, void *ctx, uint64
 
 enum err_code law_verify_ref(void *ctx, const struct law_round *r, struct run *run, struct err *err)
 {
-    (void)ctx;
-    return eagle_verify_ref(&r->op, run, err);
+    const struct fault_place place = {.op = "eagle.verify", .layer = -1, .side = ref_side()};
+    struct run faulted = *run;
+    faulted.faults = ctx;
+    return ctx ? fault_call(&place, &r->op, &faulted, err) : eagle_verify_ref(&r->op, run, err);
 }

@@ -278,10 +278,21 @@ static enum err_code judge_derived(const struct op_case *c, const struct op_subj
     return ERR_OK;
 }
 
+/* Least error that an output of this op may have: half a step of what it is stored in, or, where a
+ * sum goes out as it is, what the sum loses. */
+static double unit_of(const struct op_case *c, const struct lane *subject)
+{
+    const struct profile *p = &subject->run.profile;
+    bool logits = strcmp(c->op->name, "logits") == 0;
+    if (strcmp(c->op->name, "int4") == 0) return dtype_unit(DT_F32);
+    if (!logits || p->rounds[RP_LOGITS]) return dtype_unit(subject->run.act);
+    return p->cut_sums ? profile_cut_sum(case_get_int(c, "H")) / 2 : dtype_unit(DT_F32);
+}
+
 /* One output of one subject against the truth's side at float64. */
-static void measured_output(const struct lane *exact, const struct lane *truth,
-                            const struct lane *subject, const char *side, int i,
-                            struct op_result *r)
+static void measured_output(const struct op_case *c, const struct lane *exact,
+                            const struct lane *truth, const struct lane *subject, const char *side,
+                            int i, struct op_result *r)
 {
     const struct case_output *s = &subject->data.output[i], *x = &exact->data.output[i];
     struct op_output *o = &r->output[r->outputs++];
@@ -296,7 +307,7 @@ static void measured_output(const struct lane *exact, const struct lane *truth,
         .exact = x,
         .profile = &truth->data.output[i],
         .subject = s,
-        .unit = dtype_unit(subject->run.act),
+        .unit = unit_of(c, subject),
     };
     op_measured_judge(&held, o);
     r->compared += o->elements;
@@ -318,7 +329,7 @@ static enum err_code judge_measured(const struct op_case *c, const struct op_sub
     enum err_code rc = run_lane(c, &subject[0], false, true, &exact, out, err);
     for (int i = 1; rc == ERR_OK && out->verdict != OP_ERROR && i < n; i++) {
         for (int k = 0; k < exact.data.outputs; k++)
-            measured_output(&exact, &lane[0], &lane[i], subject[i].side->name, k, out);
+            measured_output(c, &exact, &lane[0], &lane[i], subject[i].side->name, k, out);
     }
     arena_release(&exact.arena, NULL);
     return rc;

@@ -8,9 +8,8 @@
 
 /* ---- what enters the first layer ---- */
 
-/* Tap `kind` of the run that the comparison made on this side, with the subject's rows over it. */
-static enum err_code overlaid(const struct rerun *r, enum rerun_side side, enum tap_kind kind,
-                              int64_t layer, double *out, struct err *err)
+enum err_code rerun_overlaid(const struct rerun *r, enum rerun_side side, enum tap_kind kind,
+                             int64_t layer, double *out, struct err *err)
 {
     char name[TAP_NAME];
     int64_t H = r->diff->loaded.model.config->hidden;
@@ -39,12 +38,12 @@ static enum err_code enter(struct rerun *r, enum rerun_side side, enum rerun_ent
     enum tap_kind before = last > 0 ? TAP_OUTPUT : TAP_EMBED;
     if (!x || !sum || !part) {
         err_set(err, ERR_MEMORY, "run again|residual stream|no memory");
-    } else if (overlaid(r, side, TAP_OUTPUT, last, x, err) == ERR_OK &&
-               overlaid(r, side, before, last > 0 ? last - 1 : -1, sum, err) == ERR_OK &&
-               overlaid(r, side, TAP_ATTN, last, part, err) == ERR_OK) {
+    } else if (rerun_overlaid(r, side, TAP_OUTPUT, last, x, err) == ERR_OK &&
+               rerun_overlaid(r, side, before, last > 0 ? last - 1 : -1, sum, err) == ERR_OK &&
+               rerun_overlaid(r, side, TAP_ATTN, last, part, err) == ERR_OK) {
         for (int64_t i = 0; i < n; i++) sum[i] += part[i];
         run_round(&s->run, RP_RESIDUAL, sum, n);
-        if (overlaid(r, side, TAP_MLP, last, part, err) == ERR_OK) {
+        if (rerun_overlaid(r, side, TAP_MLP, last, part, err) == ERR_OK) {
             for (int64_t i = 0; i < n; i++) {
                 sum[i] += part[i];
                 if (run_round_one(&s->run, RP_RESIDUAL, sum[i]) != x[i]) sum[i] = x[i];
@@ -67,6 +66,7 @@ static enum err_code make_rows(struct rerun *r, struct err *err)
     if (!r->sequence || !r->position || !r->dump_row)
         return err_set(err, ERR_MEMORY, "run again|rows|no memory");
     int64_t i = 0;
+    r->tap_rows = t->count;
     for (int64_t q = 0; q < t->sequences; q++) {
         for (int64_t p = 0; p < t->length[q]; p++, i++) {
             r->sequence[i] = (int32_t)q;
@@ -92,12 +92,15 @@ static enum err_code choose_taps(struct rerun *r, struct err *err)
     int64_t rank = tap_rank(guilty->kind, guilty->layer);
     for (const struct pair *p = d->rows.pairs; p < d->rows.pairs + d->rows.count; p++) {
         const struct dump_tap *t = p->truth;
-        bool same = t->known && t->kind <= TAP_LOGITS && t->layer == guilty->layer &&
+        bool same = t->known && tap_is_draft(t->kind) == tap_is_draft(guilty->kind) &&
+                    t->layer == guilty->layer &&
                     (t->kind == TAP_EMBED) == (guilty->kind == TAP_EMBED);
         if (!same || tap_rank(t->kind, t->layer) < rank || t->cols != p->subject->cols) continue;
         struct tap *tap = &r->taps[r->count++];
-        *tap = (struct tap){
-            .kind = t->kind, .layer = t->layer, .cols = t->cols, .ints = t->kind == TAP_EXPERTS};
+        *tap = (struct tap){.kind = t->kind,
+                            .layer = t->layer,
+                            .cols = t->cols,
+                            .ints = t->kind == TAP_EXPERTS || t->kind == TAP_DRAFT_TOKENS};
         tap_format(t->kind, t->layer, tap->name);
     }
     CHECK(r->count > 0);
@@ -111,8 +114,9 @@ enum err_code rerun_open(struct rerun *r, const struct diff *d, int threads, str
     struct profile p[RERUN_SIDES];
     *r = (struct rerun){.diff = d, .anchor = &d->anchor};
     bool head = d->guilty.layer < 0 && d->guilty.pair->truth->kind != TAP_EMBED;
-    r->end = head ? c->layers : span->end_layer;
-    int64_t first = span->first_layer >= 0 ? span->first_layer : r->end;
+    bool draft = tap_is_draft(d->guilty.pair->truth->kind);
+    r->end = draft ? 0 : head ? c->layers : span->end_layer;
+    int64_t first = draft ? 0 : span->first_layer >= 0 ? span->first_layer : r->end;
     r->entry[RERUN_FIRST].first = first;
     r->entry[RERUN_LEAD].first = first > 0 ? first - 1 : 0;
     if (profile_find("math", &p[RERUN_MATH], err) != ERR_OK ||
@@ -133,7 +137,7 @@ enum err_code rerun_open(struct rerun *r, const struct diff *d, int threads, str
         }
         r->session[i].run.progress = NULL; /* many short runs: the caller tells of them */
     }
-    return ERR_OK;
+    return draft ? rerun_draft_open(r, err) : ERR_OK;
 }
 
 void rerun_close(struct rerun *r)
@@ -145,6 +149,7 @@ void rerun_close(struct rerun *r)
             free(r->entry[e].sum[i]);
         }
     }
+    rerun_draft_close(r);
     free(r->sequence);
     free(r->position);
     free(r->dump_row);
@@ -156,7 +161,7 @@ void rerun_close(struct rerun *r)
 
 enum err_code rerun_taps_make(struct rerun_taps *t, const struct rerun *r, struct err *err)
 {
-    int64_t reals = 0, ids = 0, T = r->rows.count;
+    int64_t reals = 0, ids = 0, T = r->tap_rows;
     for (int64_t i = 0; i < r->count; i++)
         *(r->taps[i].ints ? &ids : &reals) += T * r->taps[i].cols;
     *t = (struct rerun_taps){.tensors = calloc((size_t)r->count, sizeof *t->tensors),
@@ -222,11 +227,10 @@ static bool wants(void *ctx, const char *name)
     return find(c->r, name) >= 0;
 }
 
-/* As the subject's dump would hold it: in 16 bits, where that is what it stores. */
-static void store(const struct catcher *c, const char *name, double *x, int64_t n)
+void rerun_store(const struct rerun *r, const char *name, double *x, int64_t n)
 {
-    enum dtype t = dump_find(&c->r->diff->subject, name)->tensor->dtype;
-    if (!c->stored || !dtype_is_float(t) || dtype_unit(t) <= dtype_unit(DT_F32)) return;
+    enum dtype t = dump_find(&r->diff->subject, name)->tensor->dtype;
+    if (!dtype_is_float(t) || dtype_unit(t) <= dtype_unit(DT_F32)) return;
     for (int64_t i = 0; i < n; i++) x[i] = dtype_round(t, x[i]);
 }
 
@@ -237,7 +241,7 @@ static enum err_code caught(struct catcher *c, const char *name, const void *dat
     const struct st_tensor *t = &c->out->tensors[find(c->r, name)];
     void *to = (void *)(uintptr_t)t->data;
     memcpy(to, data, (size_t)t->count * size);
-    if (t->dtype == DT_F64) store(c, name, to, t->count);
+    if (t->dtype == DT_F64 && c->stored) rerun_store(c->r, name, to, t->count);
     return --c->left > 0 ? ERR_OK : err_set(err, ERR_DIFF, "run again|all taps caught");
 }
 
@@ -260,6 +264,7 @@ static enum err_code ints(void *ctx, const char *name, const struct rows *rows, 
 enum err_code rerun_go(struct rerun *r, struct rerun_how how, struct rerun_taps *out,
                        struct err *err)
 {
+    if (r->batch_row) return rerun_draft_go(r, how, out, err);
     struct session *s = &r->session[how.side];
     struct anchor anchor = *r->anchor;
     struct catcher c = {r, out, how.taps, how.side != RERUN_MATH};

@@ -21,7 +21,7 @@ enum rerun_entry { RERUN_FIRST, RERUN_LEAD, RERUN_ENTRIES };
 struct rerun_taps {
     struct dump dump;
     struct st_tensor *tensors;
-    double *data;
+    double *data; /* of the real taps, one after another */
     int32_t *ids;
 };
 
@@ -37,8 +37,11 @@ struct rerun {
         int64_t first;                             /* layer */
         double *x[RERUN_SIDES], *sum[RERUN_SIDES]; /* [rows, H]: what enters it; NULL at 0 */
     } entry[RERUN_ENTRIES];
-    struct tap *taps; /* kept: the guilty one and those after it in its layer */
+    struct tap *taps; /* kept: the guilty one and those after it in its layer or step */
     int64_t count;
+    int64_t tap_rows;   /* of each */
+    int64_t *batch_row; /* [tap_rows]: the batch row of each; NULL: all rows of the batch */
+    double *aux[RERUN_SIDES], *around[RERUN_SIDES]; /* of a draft head: its target's states */
     int64_t runs;
 };
 
@@ -59,6 +62,18 @@ struct rerun_how {
     bool free_routing;     /* the router chooses; else the subject's experts are forced */
     int64_t taps;          /* stop after this many of r->taps */
 };
+
+/* rerun_draft.c: the same of a tap of a draft head: all steps up to its own. */
+enum err_code rerun_draft_open(struct rerun *r, struct err *err) ERR_USED;
+void rerun_draft_close(struct rerun *r);
+enum err_code rerun_draft_go(struct rerun *r, struct rerun_how how, struct rerun_taps *out,
+                             struct err *err) ERR_USED;
+/* Tap `kind` of the run that the comparison made on this side, with the subject's rows over it:
+ * [batch rows, H]. */
+enum err_code rerun_overlaid(const struct rerun *r, enum rerun_side side, enum tap_kind kind,
+                             int64_t layer, double *out, struct err *err) ERR_USED;
+/* x as the subject's dump would hold tap `name`: in 16 bits, where that is what it stores. */
+void rerun_store(const struct rerun *r, const char *name, double *x, int64_t n);
 
 enum err_code rerun_go(struct rerun *r, struct rerun_how how, struct rerun_taps *out,
                        struct err *err) ERR_USED;

@@ -1,5 +1,6 @@
 /* span.c: which recorded taps a tap was computed from, and over which ops; see anchor.h. */
 #include "harness/anchor.h"
+#include "harness/draft_hold.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -101,13 +102,16 @@ static void walk(struct walk *w, enum tap_kind kind, int64_t layer)
 enum err_code span_make(struct span *s, const struct anchor *a, const struct config *c,
                         enum tap_kind kind, int64_t layer, struct err *err)
 {
-    size_t most = (size_t)(c->layers + 1) * TAP_KINDS;
+    int64_t rows = 1 + (tap_is_draft(kind) && layer >= c->layers ? layer : c->layers);
+    size_t most = (size_t)rows * TAP_KINDS;
     struct walk w = {s, a, c, calloc(most, sizeof *w.seen)};
     *s = (struct span){.op = calloc(2 * most, sizeof *s->op),
                        .from = calloc(most, sizeof *s->from),
                        .first_layer = -1};
     if (!w.seen || !s->op || !s->from)
         err_set(err, ERR_MEMORY, "anchor|span of a tap|no memory");
+    else if (tap_is_draft(kind))
+        span_of_draft(s, a, kind, layer);
     else
         walk(&w, kind, layer);
     if (s->op && s->ops == 0) /* a sum of recorded taps: the name of the block that it ends */

@@ -17,6 +17,7 @@ static const struct option_row options[] = {
     {"--profile", "NAME", "where the subject rounds (default: as it says, else by fit)", false},
     {"--profile-run", "DUMP", "the reference's own run in that profile", false},
     {"--model", "MODEL", "re-run the reference: equal routing, measured bounds, margins", false},
+    {"--draft", "HEAD", "with --model: also re-run the draft head that made the draft taps", false},
     {"--tokens", "T", "tokens of the subject (default: its own metadata)", false},
     {"--map", "FILE", "names and layouts of another engine's dump", false},
     {"--anchor", NULL, "run each op from the subject's own inputs: names the guilty op", false},
@@ -34,6 +35,7 @@ static enum err_code read_request(const struct args *a, struct diff_request *r,
     *r = (struct diff_request){.subject = a->word[0],
                                .truth = a->words > 1 ? a->word[1] : NULL,
                                .model = args_value(a, "--model"),
+                               .draft = args_value(a, "--draft"),
                                .tokens = args_value(a, "--tokens"),
                                .profile = args_value(a, "--profile"),
                                .profile_run = args_value(a, "--profile-run"),
@@ -48,9 +50,11 @@ static enum err_code read_request(const struct args *a, struct diff_request *r,
     for (int i = 0; i < REQUIRE_MAX; i++) require[i] = args_value_at(a, "--require", i);
     if (!r->truth && !r->model)
         return err_set(err, ERR_USAGE, "arguments|diff|one dump|SUBJECT TRUTH, or --model MODEL");
-    if (!r->model && (r->tokens || r->threads))
+    if (!r->model && (r->tokens || r->threads || r->draft))
         return err_set(err, ERR_USAGE, "arguments|diff|%s without --model|--model MODEL with it",
-                       r->tokens ? "--tokens" : "--threads");
+                       r->draft    ? "--draft"
+                       : r->tokens ? "--tokens"
+                                   : "--threads");
     if (r->profile && !r->model && !r->profile_run)
         return err_set(
             err, ERR_USAGE,

@@ -1,5 +1,6 @@
 /* verb_generate.c: continue a prompt: greedily or sampling, from the target alone or with a draft
  * head, and say whether that was lossless. */
+#include "harness/kernel_report.h"
 #include "harness/lossless.h"
 
 #include <stdio.h>
@@ -94,9 +95,10 @@ static enum err_code prepare(struct job *j, const struct args *a, struct err *er
     j->check = args_has(a, "--check-lossless");
     j->drafts = args_has(a, "--draft");
     if (session_options_read(a, &j->options, err) != ERR_OK ||
-        read_how(a, &j->how, err) != ERR_OK ||
+        engine_usable(j->options.engine, err) != ERR_OK || read_how(a, &j->how, err) != ERR_OK ||
         args_int(a, "-n", 1, INT32_MAX, 16, &j->count, err) != ERR_OK ||
-        read_prompt(a, j, err) != ERR_OK || loaded_open(&j->loaded, a->word[0], err) != ERR_OK)
+        read_prompt(a, j, err) != ERR_OK ||
+        loaded_open_on(&j->loaded, a->word[0], j->options.engine, err) != ERR_OK)
         return err->code;
     if (j->drafts && head_open(&j->head, args_value(a, "--draft"), &j->loaded.model, err) != ERR_OK)
         return err->code;
@@ -204,6 +206,16 @@ static void report_head(const struct job *j, json_t *result)
     json_object_set_new(result, "assumed", assumed);
 }
 
+/* What it ran on, and by which kernels. */
+static void report_engine(const struct args *a, const struct job *j, json_t *result)
+{
+    const struct kernel_log *kernels = j->loaded.kernels;
+    if (j->options.engine) json_object_set_new(result, "on", json_string(j->options.engine->name));
+    if (!kernels) return;
+    if (!a->json) kernels_print(kernels, stdout);
+    json_object_set_new(result, "kernels", kernels_json(kernels));
+}
+
 static void print_tokens(const struct speculate *s)
 {
     for (int64_t i = s->prompt; i < s->length; i++)
@@ -236,8 +248,8 @@ static json_t *law_json(const struct law_test *t)
     const struct law_fault *fault = law_faults(t->law->tree, &faults);
     json_t *power = json_array();
     for (int f = 0; f < faults; f++)
-        json_array_append_new(
-            power, json_pack("{s:s, s:f}", "fault", fault[f].name, "power", t->power[f]));
+        json_array_append_new(power, json_pack("{s:s, s:s?, s:f}", "fault", fault[f].name, "id",
+                                               fault[f].fault, "power", t->power[f]));
     json_t *o = json_pack("{s:s, s:I, s:i, s:f, s:f, s:b, s:o}", "law", t->law->name, "samples",
                           (json_int_t)t->samples, "cells", t->cells, "alpha", LAW_ALPHA, "bound",
                           t->bound, "holds", t->holds, "faults", power);
@@ -249,12 +261,14 @@ static json_t *law_json(const struct law_test *t)
 static enum err_code law_failed(const struct law_test *t, struct err *err)
 {
     int faults;
-    const struct law_fault *fault = law_faults(t->law->tree, &faults);
+    const struct law_fault *fault = law_faults(t->law->tree, &faults),
+                           *like = t->like >= 0 ? &fault[t->like] : NULL;
+    const char *id = like ? like->fault : NULL;
     return err_set(err, ERR_DIFF,
-                   "lossless|%s, %lld samples|chi-square %g%s%s|at most %g, for the target's law",
-                   t->law->name, (long long)t->samples, t->statistic,
-                   t->like >= 0 ? ", as if " : "", t->like >= 0 ? fault[t->like].name : "",
-                   t->bound);
+                   "lossless|%s, %lld samples|chi-square %g%s%s%s%s|at most %g, for the target's "
+                   "law",
+                   t->law->name, (long long)t->samples, t->statistic, like ? ", as if " : "",
+                   like ? like->name : "", id ? ": " : "", id ? id : "", t->bound);
 }
 
 static enum err_code check_sampling(const struct job *j, json_t *result, struct err *err)
@@ -298,6 +312,7 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
                                       : check_greedy(&j, result, err));
     json_object_set_new(result, "seconds", json_real(clock_seconds() - began));
     json_object_set_new(result, "peak_bytes", json_integer(session_peak_bytes(&j.session)));
+    report_engine(a, &j, result);
     close_job(&j);
     json_decref(r.accepted);
     json_decref(r.seconds);

@@ -6,8 +6,10 @@
 
 #include "core/check.h"
 #include "core/embed.h"
+#include "core/fault.h"
 #include "core/logits.h"
 #include "core/norm.h"
+#include "core/ops.h"
 
 #include <string.h>
 
@@ -30,6 +32,18 @@ static enum err_code make_state(struct state *s, struct err *err)
     return ERR_OK;
 }
 
+/* Every op is called here: the one place where a fault can edit it. */
+#define CALL(s, name, kind, stem, arg, err)                                                        \
+    ((s)->run.faults ? call_faulted(s, name, kind, arg, err) : stem##_ref(arg, &(s)->run, err))
+
+static enum err_code call_faulted(struct state *s, const char *op, enum tap_kind kind,
+                                  const void *arg, struct err *err)
+{
+    const struct fault_place place = {
+        .op = op, .tap = kind, .layer = -1, .draft = s->step, .side = ref_side()};
+    return fault_call(&place, arg, &s->run, err);
+}
+
 static void give(const struct state *s, const double *x, double *out)
 {
     if (out) memcpy(out, x, (size_t)(s->T * s->H) * sizeof *out);
@@ -46,14 +60,25 @@ static enum err_code begin(struct state *s, struct err *err)
                                 .id = step->rows->token,
                                 .table = &s->head->embed,
                                 .y = s->embed};
-    if (embed_ref(&embed, &s->run, err) != ERR_OK) return err_note(err, "the draft's token");
+    if (CALL(s, "embed", TAP_DRAFT_HIDDEN, embed, &embed, err) != ERR_OK)
+        return err_note(err, "the draft's token");
     if (!step->aux) {
         give(s, step->hidden, s->x);
         return ERR_OK;
     }
-    if (eagle_fc_ref(&fc, &s->run, err) != ERR_OK) return err->code;
+    if (CALL(s, "eagle.fc", TAP_DRAFT_FUSED, eagle_fc, &fc, err) != ERR_OK) return err->code;
     give(s, s->x, step->fused);
+    if (step->replace) step->replace(step->replace_ctx, TAP_DRAFT_FUSED, step, s->x);
     return ERR_OK;
+}
+
+/* The unrounded sum stays where it rounds to the new value, which says no more. */
+static void replace_output(struct state *s)
+{
+    s->step->replace(s->step->replace_ctx, TAP_DRAFT_HIDDEN, s->step, s->x);
+    for (int64_t i = 0; i < s->T * s->H; i++) {
+        if (run_round_one(&s->run, RP_RESIDUAL, s->sum[i]) != s->x[i]) s->sum[i] = s->x[i];
+    }
 }
 
 static enum err_code run_layers(struct state *s, struct err *err)
@@ -68,10 +93,11 @@ static enum err_code run_layers(struct state *s, struct err *err)
                                           .cache = s->step->cache,
                                           .y = s->x,
                                           .y_sum = s->sum};
-        if (eagle_layer_ref(&layer, &s->run, err) != ERR_OK)
+        if (CALL(s, "eagle.layer", TAP_DRAFT_HIDDEN, eagle_layer, &layer, err) != ERR_OK)
             return err_note(err, "draft layer %lld", (long long)k);
     }
     give(s, s->x, s->step->out);
+    if (s->step->replace) replace_output(s);
     return ERR_OK;
 }
 
@@ -87,9 +113,9 @@ static enum err_code run_head(struct state *s, struct err *err)
                               .y = s->normed};
     const struct logits logits = {
         .T = s->T, .x = s->normed, .head = &s->head->lm_head, .y = step->logits};
-    if (norm_ref(&norm, &s->run, err) != ERR_OK) return err->code;
+    if (CALL(s, "norm", TAP_DRAFT_LOGITS, norm, &norm, err) != ERR_OK) return err->code;
     give(s, c->norm_output ? s->normed : s->x, step->feed);
-    return step->logits ? logits_ref(&logits, &s->run, err) : ERR_OK;
+    return step->logits ? CALL(s, "logits", TAP_DRAFT_LOGITS, logits, &logits, err) : ERR_OK;
 }
 
 enum err_code draft_step_ref(const struct draft_step *step, struct run *run, struct err *err)

@@ -62,10 +62,13 @@ static void print_list(const json_t *list, const char *lead, FILE *out)
 /* The op that is wrong on its own inputs. */
 static void print_guilty(const json_t *r, FILE *out)
 {
-    const json_t *g = json_object_get(r, "guilty"), *span = json_object_get(g, "span");
+    const json_t *g = json_object_get(r, "guilty"), *span = json_object_get(g, "span"),
+                 *step = json_object_get(g, "draft_step");
     if (!json_is_object(g)) return;
     fprintf(out, "guilty: op %s", text_at(g, "op"));
     if (int_at(g, "layer") >= 0) fprintf(out, ", layer %lld", int_at(g, "layer"));
+    if (json_is_integer(step) && int_at(g, "draft_step") >= 0)
+        fprintf(out, ", draft step %lld", int_at(g, "draft_step"));
     if (json_is_integer(json_object_get(g, "rank"))) fprintf(out, ", rank %lld", int_at(g, "rank"));
     fprintf(out, ", from the subject's own inputs\n");
     if (!json_is_true(json_object_get(g, "rebuilt"))) return;
@@ -159,6 +162,25 @@ static void print_flips(const json_t *r, FILE *out)
     }
 }
 
+/* Rows past their bound that no op is to blame for. */
+static void print_amplified(const json_t *r, FILE *out)
+{
+    const json_t *taps = json_object_get(r, "taps"), *tap;
+    size_t i;
+    json_array_foreach(taps, i, tap)
+    {
+        long long rows = int_at(tap, "amplified_rows");
+        char a[32], b[32];
+        if (rows <= 0) continue;
+        fprintf(out,
+                "amplified: %s: %lld rows past their bound (worst %s of %s), right from the "
+                "subject's own inputs\n",
+                text_at(tap, "name"), rows,
+                number_at(json_object_get(tap, "worst_row"), "rel", "%.3g", a, sizeof a),
+                number_at(json_object_get(tap, "worst_row"), "bound", "%.3g", b, sizeof b));
+    }
+}
+
 static void print_names(const json_t *r, const char *key, const char *what, FILE *out)
 {
     const json_t *list = json_object_get(r, key), *name;
@@ -195,6 +217,7 @@ void report_diff_text(const json_t *r, FILE *out, bool colour, int rows_max)
     print_first(r, out);
     print_diagnosis(r, out);
     print_flips(r, out);
+    print_amplified(r, out);
     print_names(r, "promised", "promised or required, and absent", out);
     print_names(r, "missing", "not in the subject", out);
     print_names(r, "extra", "only in the subject", out);

@@ -56,7 +56,7 @@ void golden_run(const struct golden *g, const char *model, const struct session_
     struct loaded l;
     (void)!loaded_open(&l, model ? model : g->model, &err);
     assert_ok(&err);
-    (void)!replay_run(&l, &g->tokens, o, forced, NULL, DT_F64, out, &err);
+    (void)!replay_run(&l, &g->tokens, o, forced, NULL, NULL, DT_F64, out, &err);
     assert_ok(&err);
     loaded_close(&l);
 }

@@ -1,5 +1,6 @@
 /* test_campaign_case.c: what campaigns run on: every kind of checkpoint can be run, the same draw
  * is the same case, and folders of a campaign go when they must. */
+#include "core/head.h"
 #include "harness/campaign_case.h"
 #include "harness/campaign_subject.h"
 #include "tests/cli.h"
@@ -26,7 +27,8 @@ static struct config run(const struct campaign_case *c)
     struct subject s;
     (void)!loaded_open(&l, c->model, &err);
     assert_ok(&err);
-    (void)!subject_run(&s, &l, &c->tokens, (struct subject_how){"hf4", ORDER_F64, 1}, NULL, &err);
+    (void)!subject_run(&s, &l, &c->tokens, (struct subject_how){"hf4", ORDER_F64, 1, NULL}, NULL,
+                       &err);
     assert_ok(&err);
     assert_int_equal(s.rows, c->tokens.count);
     for (int64_t i = 0; i < s.count; i++) {
@@ -133,14 +135,14 @@ static void given__is_taken_as_it_is__or_refused(void **state)
     struct err err = ERR_INIT;
     char longer[2 * FILE_PATH];
     (void)state;
-    (void)!campaign_case_given(&c, "m", "1,2", &err);
+    (void)!campaign_case_given(&c, "m", "1,2", NULL, &err);
     assert_ok(&err);
     assert_string_equal(c.model, "m");
     assert_int_equal(c.tokens.count, 2);
     campaign_case_close(&c);
     memset(longer, 'x', sizeof longer);
     longer[sizeof longer - 1] = '\0';
-    (void)!campaign_case_given(&c, longer, "1", &err);
+    (void)!campaign_case_given(&c, longer, "1", NULL, &err);
     assert_err(&err, ERR_USAGE, "option", "--model", "too long", NULL);
     campaign_case_close(&c);
 }
@@ -157,7 +159,8 @@ static bool orders_differ(void **state, uint64_t seed)
     assert_ok(&err);
     for (int o = 0; o < ORDERS; o++) {
         (void)!subject_run(&s[o], &l, &c.tokens,
-                           (struct subject_how){"vllm", (enum subject_order)o, 2}, NULL, &err);
+                           (struct subject_how){"vllm", (enum subject_order)o, 2, NULL}, NULL,
+                           &err);
         assert_ok(&err);
     }
     assert_int_equal(subject_differ(&s[0], &s[0], 0), -1);
@@ -179,6 +182,41 @@ static void orders__differ_in_bits__where_sums_do(void **state)
     if (blas_open(&blas, &none) == ERR_OK) assert_true(differ >= 1);
 }
 
+/* Every case has a head that runs behind its model, and draws make unlike ones. */
+static void heads__are_of_both_kinds_and_can_be_run(void **state)
+{
+    int64_t mla = 0, normed = 0, mapped = 0, fed_normed = 0, n = 12;
+    for (int64_t i = 0; i < n; i++) {
+        struct campaign_case c;
+        struct err err = ERR_INIT;
+        struct loaded l;
+        struct subject s;
+        struct head h;
+        make(&c, state, i, 4);
+        (void)!loaded_open(&l, c.model, &err);
+        (void)!head_open(&h, c.head, &l.model, &err);
+        assert_ok(&err);
+        assert_int_equal(h.config.aux_count, 3);
+        assert_true(h.config.aux[2] < l.model.config->layers); /* there is one behind it */
+        mla += h.config.kind == HEAD_MLA;
+        normed += h.config.norm_before_residual;
+        mapped += h.mapped;
+        fed_normed += h.config.norm_output;
+        const struct subject_how how = {"hf4", ORDER_F64, 1, c.head};
+        (void)!subject_run(&s, &l, &c.tokens, how, NULL, &err);
+        assert_ok(&err);
+        assert_int_equal(s.draft_rows, c.tokens.count - c.tokens.sequences);
+        for (int64_t k = 0; k < s.count; k++) assert_true(s.given[k]);
+        subject_free(&s);
+        head_close(&h);
+        loaded_close(&l);
+        campaign_case_close(&c);
+    }
+    assert_int_equal(mla, n / 2);
+    assert_true(normed > 0 && normed < n && mapped > n / 2 && mapped < n);
+    assert_true(fed_normed > 0 && fed_normed < n / 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,6 +229,8 @@ int main(void)
         cmocka_unit_test(tokens__lie_in_the_vocabulary__in_one_or_two_sequences),
         cmocka_unit_test(given__is_taken_as_it_is__or_refused),
         cmocka_unit_test_setup_teardown(orders__differ_in_bits__where_sums_do, folder_setup,
+                                        folder_teardown),
+        cmocka_unit_test_setup_teardown(heads__are_of_both_kinds_and_can_be_run, folder_setup,
                                         folder_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

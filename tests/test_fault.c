@@ -272,7 +272,8 @@ static void every_fault__changes_its_host_and_nothing_before__and_is_gone_after(
         int changed = 0;
         struct err err = ERR_INIT;
         struct tap_record after;
-        if (f->stage != FAULT_OP) continue;
+        /* Those of a draft head have tests of their own: test_fault_eagle.c. */
+        if (f->stage != FAULT_OP || strncmp(f->hosts[0], "eagle.", 6) == 0) continue;
         bool head = strcmp(f->hosts[0], "logits") == 0;
         bool cached = strncmp(f->id, "mla.", 4) == 0; /* decode steps differ from a prefill */
         for (int s = 0; s < HEAD && !head && (s < PREFILLS || cached || !changed); s++)

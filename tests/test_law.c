@@ -1,5 +1,6 @@
 /* test_law.c: the statistical check of a verification: green on the reference, red on every planted
  * fault, and the closed forms behind its power hold. */
+#include "core/fault.h"
 #include "harness/chi.h"
 #include "harness/law.h"
 
@@ -89,6 +90,30 @@ static enum err_code bonus(const struct law_round *r, struct run *run, struct er
     return ERR_OK;
 }
 
+/* Every node's first child, whatever the target says; then a draw from the last one's own law. */
+static enum err_code unverified(const struct law_round *r, struct run *run, struct err *err)
+{
+    const struct eagle_verify *op = &r->op;
+    int64_t at = 0;
+    (void)run;
+    *op->accepted = 0;
+    for (int64_t i = 1; i < op->nodes; i++) {
+        if (op->parent[i] != at) continue;
+        op->path[++*op->accepted] = (int32_t)i;
+        at = i;
+    }
+    *op->next = pick(op->target + at * op->V, op->V, op->draw[at]);
+    return err->code;
+}
+
+static enum err_code bonus_of_parent(const struct law_round *r, struct run *run, struct err *err)
+{
+    if (eagle_verify_ref(&r->op, run, err) != ERR_OK) return err->code;
+    int64_t end = end_of(r), V = r->op.V, up = r->op.parent[end];
+    if (!has_children(r, end)) *r->op.next = pick(r->op.target + up * V, V, r->op.draw[end]);
+    return ERR_OK;
+}
+
 /* Siblings look at their parent's first child's coin. */
 static enum err_code one_coin(const struct law_round *r, struct run *run, struct err *err)
 {
@@ -131,8 +156,8 @@ static enum err_code siblings_unscaled(const struct law_round *r, struct run *ru
 
 /* In the order of law_faults(). */
 static plant *const planted[2][LAW_FAULTS] = {
-    {noise, from_p, unscaled, temperature, bonus},
-    {one_coin, from_p, siblings_unscaled, bonus},
+    {noise, from_p, unscaled, temperature, bonus, unverified, bonus_of_parent},
+    {one_coin, from_p, siblings_unscaled, bonus, unverified, bonus_of_parent},
 };
 
 /* A function pointer does not fit void * in ISO C: the slot that holds it does. */
@@ -216,6 +241,28 @@ static void toys__go_red_on_every_planted_fault(void **state)
                     fail_msg("%s, %s at seed %d: said to be %d", l->name, fault[f].name, (int)seed,
                              t.like);
             }
+        }
+    }
+}
+
+/* The same of the registry's edits: one of each list has the law of one here. */
+static void toys__go_red_on_the_registrys_faults__by_their_own_name(void **state)
+{
+    (void)state;
+    const struct law *l;
+    for (int i = 0; (l = law_toy(i)); i++) {
+        struct law_test t = planned(l);
+        int faults;
+        const struct law_fault *fault = law_faults(l->tree, &faults);
+        for (int f = 0; f < faults; f++) {
+            struct err err = ERR_INIT;
+            struct faults use = {0};
+            if (!fault[f].fault || t.power[f] < LAW_POWER) continue;
+            if (faults_add(&use, fault[f].fault, &err) != ERR_OK) assert_ok(&err);
+            if (holds(&t, law_verify_ref, &use, 1))
+                fail_msg("%s, %s: green", l->name, fault[f].fault);
+            if (t.like != f) fail_msg("%s, %s: said to be %d", l->name, fault[f].fault, t.like);
+            faults_clear(&use);
         }
     }
 }
@@ -350,6 +397,7 @@ int main(void)
         cmocka_unit_test(toys__have_the_power_that_is_stated),
         cmocka_unit_test(toys__are_green_on_the_reference),
         cmocka_unit_test(toys__go_red_on_every_planted_fault),
+        cmocka_unit_test(toys__go_red_on_the_registrys_faults__by_their_own_name),
         cmocka_unit_test(toys__go_red_on_a_token_that_is_never_said),
         cmocka_unit_test(plan__takes_more_samples__where_faults_hardly_show),
         cmocka_unit_test(model__keeps_what_is_likely_and_lumps_the_rest),

@@ -26,45 +26,66 @@ static int64_t blocks_for(int64_t tokens, int64_t block)
     return tokens / block + (tokens % block != 0);
 }
 
-enum err_code cache_make(struct cache *c, struct arena *arena, int64_t layers, int64_t sequences,
-                         const int64_t *lengths_max, int64_t block, int64_t width, uint64_t seed,
-                         struct err *err)
+/* Blocks in all, and of the longest sequence. */
+static enum err_code count_blocks(struct cache *c, const int64_t *lengths_max, struct err *err)
 {
-    CHECK(layers >= 0 && sequences >= 0 && width > 0);
-    if (block < 1)
-        return err_set(err, ERR_INPUT, "cache block size||%lld|at least 1", (long long)block);
-    *c = (struct cache){.layers = layers, .sequences = sequences, .block = block, .width = width};
-    for (int64_t s = 0; s < sequences; s++) {
-        int64_t need = blocks_for(lengths_max[s], block);
+    for (int64_t s = 0; s < c->sequences; s++) {
+        int64_t need = blocks_for(lengths_max[s], c->block);
         c->blocks += need;
         if (need > c->blocks_max) c->blocks_max = need;
     }
     if (c->blocks > INT32_MAX)
         return err_set(err, ERR_INPUT, "cache||%lld blocks|fewer than 2^31", (long long)c->blocks);
-    c->table = arena_alloc(arena, sequences * c->blocks_max, sizeof *c->table, "block tables", err);
-    c->length = arena_alloc(arena, sequences, sizeof *c->length, "cache lengths", err);
+    return ERR_OK;
+}
+
+enum err_code cache_plan(struct cache *c, struct arena *arena, const struct cache_sizes *z,
+                         struct err *err)
+{
+    CHECK(z->layers >= 0 && z->sequences >= 0 && z->width > 0);
+    if (z->block < 1)
+        return err_set(err, ERR_INPUT, "cache block size||%lld|at least 1", (long long)z->block);
+    *c = (struct cache){
+        .layers = z->layers, .sequences = z->sequences, .block = z->block, .width = z->width};
+    if (count_blocks(c, z->lengths_max, err) != ERR_OK) return err->code;
+    c->table =
+        arena_alloc(arena, z->sequences * c->blocks_max, sizeof *c->table, "block tables", err);
+    c->length = arena_alloc(arena, z->sequences, sizeof *c->length, "cache lengths", err);
     int32_t *order = arena_alloc(arena, c->blocks, sizeof *order, "block order", err);
-    int64_t cells;
-    if (__builtin_mul_overflow(layers, c->blocks, &cells) ||
-        __builtin_mul_overflow(cells, block, &cells) ||
-        __builtin_mul_overflow(cells, width, &cells))
-        return err_set(
-            err, ERR_MEMORY,
-            "allocate memory|latent cache|%lld layers x %lld blocks x %lld x %lld|enough memory",
-            (long long)layers, (long long)c->blocks, (long long)block, (long long)width);
-    c->pool = arena_alloc(arena, cells, sizeof *c->pool, "latent cache", err);
-    if (!c->table || !c->length || !order || !c->pool) return err->code;
-    shuffle(order, c->blocks, seed);
+    if (!c->table || !c->length || !order) return err->code;
+    shuffle(order, c->blocks, z->seed);
     int64_t dealt = 0;
-    for (int64_t s = 0; s < sequences; s++) {
-        int64_t need = blocks_for(lengths_max[s], block);
+    for (int64_t s = 0; s < z->sequences; s++) {
+        int64_t need = blocks_for(z->lengths_max[s], z->block);
         c->length[s] = 0;
         for (int64_t b = 0; b < c->blocks_max; b++)
             c->table[s * c->blocks_max + b] = b < need ? order[dealt++] : -1;
     }
-    for (int64_t i = 0; i < cells; i++)
-        c->pool[i] = NAN; /* what was never written must show when it is read */
     return ERR_OK;
+}
+
+enum err_code cache_pool(struct cache *c, struct arena *arena, struct err *err)
+{
+    int64_t cells;
+    if (__builtin_mul_overflow(c->layers, c->blocks, &cells) ||
+        __builtin_mul_overflow(cells, c->block, &cells) ||
+        __builtin_mul_overflow(cells, c->width, &cells))
+        return err_set(
+            err, ERR_MEMORY,
+            "allocate memory|latent cache|%lld layers x %lld blocks x %lld x %lld|enough memory",
+            (long long)c->layers, (long long)c->blocks, (long long)c->block, (long long)c->width);
+    c->pool = arena_alloc(arena, cells, sizeof *c->pool, "latent cache", err);
+    for (int64_t i = 0; c->pool && i < cells; i++)
+        c->pool[i] = NAN; /* what was never written must show when it is read */
+    return err->code;
+}
+
+enum err_code cache_make(struct cache *c, struct arena *arena, int64_t layers, int64_t sequences,
+                         const int64_t *lengths_max, int64_t block, int64_t width, uint64_t seed,
+                         struct err *err)
+{
+    const struct cache_sizes sizes = {layers, sequences, lengths_max, block, width, seed};
+    return cache_plan(c, arena, &sizes, err) == ERR_OK ? cache_pool(c, arena, err) : err->code;
 }
 
 static double *entry(const struct cache *c, int64_t layer, int64_t sequence, int64_t t)

@@ -24,12 +24,25 @@ struct cache {
     int64_t width;                            /* L + R */
     int32_t *table;  /* [sequences][blocks_max]; -1 where nothing was assigned */
     int64_t *length; /* [sequences]: tokens that are valid, the same in every layer */
-    double *pool;    /* [layers][blocks][block][width] */
+    double *pool;    /* [layers][blocks][block][width]; NULL where the entries are an engine's */
+    void *own;       /* NULL, or an engine's pool in memory of its own: engine.h */
 };
 
-/* Room for lengths_max[s] tokens of each sequence. Blocks are dealt out in a shuffled order (a pure
- * function of `seed`; 0 deals them in order), so that nothing can rely on adjacency; the pool
- * starts as NaN. */
+struct cache_sizes {
+    int64_t layers, sequences;
+    const int64_t *lengths_max; /* [sequences]: tokens of each */
+    int64_t block, width;
+    uint64_t seed;
+};
+
+/* The tables alone: room for lengths_max[s] tokens of each sequence. Blocks are dealt out in a
+ * shuffled order (a pure function of `seed`; 0 deals them in order), so that nothing can rely on
+ * adjacency. */
+enum err_code cache_plan(struct cache *c, struct arena *arena, const struct cache_sizes *sizes,
+                         struct err *err) ERR_USED;
+/* The pool of a planned cache; it starts as NaN. */
+enum err_code cache_pool(struct cache *c, struct arena *arena, struct err *err) ERR_USED;
+/* Both. */
 enum err_code cache_make(struct cache *c, struct arena *arena, int64_t layers, int64_t sequences,
                          const int64_t *lengths_max, int64_t block, int64_t width, uint64_t seed,
                          struct err *err) ERR_USED;

@@ -44,7 +44,7 @@ struct dump_out {
     int64_t *draft_keep; /* the same for draft taps */
     int64_t draft_kept;
     int64_t *written; /* [count]: rows that each tap was given */
-    enum dtype reals; /* DT_F32 or DT_F64 */
+    enum dtype reals; /* DT_F32 or DT_F64; DT_BF16: tap_dtype() of it */
     unsigned char *row_buffer;
     int64_t special;         /* cells of kept rows that are NaN or infinite in the file */
     const char *special_tap; /* the first of them */
@@ -54,9 +54,11 @@ struct dump_out {
 
 /* Plans the file: these taps, of these rows (keep_first .. keep_end of the batch). The target's
  * name is written when dump_commit() succeeds, never before; it fails when a planned tap was not
- * given all its rows, which would read back as zeros. The names of `taps` are borrowed, and `d`
- * must not move. Where sequences end, for draft taps, is what assay.lengths of `meta` says; without
- * it there is one. A target that cannot seek is refused unless it is a plain device. */
+ * given all its rows, which would read back as zeros. `reals`: the type of real taps, DT_F32 or
+ * DT_F64; DT_BF16 stands for the types of an engine that computes in it (tap_dtype()). The names of
+ * `taps` are borrowed, and `d` must not move. Where sequences end, for draft taps, is what
+ * assay.lengths of `meta` says; without it there is one. A target that cannot seek is refused
+ * unless it is a plain device. */
 enum err_code dump_create(struct dump_out *d, const char *path, const struct tap *taps,
                           int64_t count, int64_t batch_rows, int64_t keep_first, int64_t keep_end,
                           enum dtype reals, const struct st_meta *meta, int64_t metas,

@@ -81,6 +81,12 @@ static enum err_code put_ints(void *ctx, const char *name, const struct rows *ro
     return put(ctx, name, rows, cols, NULL, data, err);
 }
 
+static enum dtype tap_type(const struct dump_out *d, const struct tap *t)
+{
+    if (t->ints) return DT_I32;
+    return d->reals == DT_BF16 ? tap_dtype(t->kind, d->reals) : d->reals;
+}
+
 static enum err_code plan_entries(struct dump_out *d, const struct tap *taps, int64_t count,
                                   int64_t *cols_max, struct err *err)
 {
@@ -88,7 +94,7 @@ static enum err_code plan_entries(struct dump_out *d, const struct tap *taps, in
     if (!d->entries) return err_set(err, ERR_MEMORY, "plan dump||no memory");
     for (int64_t i = 0; i < count; i++) {
         d->entries[d->count++] = (struct st_entry){.name = taps[i].name,
-                                                   .dtype = taps[i].ints ? DT_I32 : d->reals,
+                                                   .dtype = tap_type(d, &taps[i]),
                                                    .dims = 2,
                                                    .shape = {0, taps[i].cols}};
         struct st_entry *e = &d->entries[i];

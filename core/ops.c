@@ -8,9 +8,9 @@
 /* Files of an op whose code and test have another stem than its header. */
 #define OP_OF(op_name, stem, code)                                                                 \
     {                                                                                              \
-        .name = op_name, .header = "core/" stem ".h", .ref = "ref/" code ".c", .gpu = NULL,        \
-        .contract = "compat/ops/" stem ".yaml", .test = "tests/test_" code ".c",                   \
-        .fixtures = "fixtures/" stem                                                               \
+        .name = op_name, .header = "core/" stem ".h", .ref = "ref/" code ".c",                     \
+        .gpu = "gpu/" code ".cu", .contract = "compat/ops/" stem ".yaml",                          \
+        .test = "tests/test_" code ".c", .fixtures = "fixtures/" stem                              \
     }
 #define OP(op_name, stem) OP_OF(op_name, stem, stem)
 

@@ -181,6 +181,13 @@ int64_t tap_rank(enum tap_kind kind, int64_t layer)
     return 1 + layer * TAP_KINDS + (int64_t)kind;
 }
 
+enum dtype tap_dtype(enum tap_kind kind, enum dtype act)
+{
+    bool sums = kind == TAP_ROUTER_LOGITS || kind == TAP_EXPERT_WEIGHTS || kind == TAP_LOGITS ||
+                kind == TAP_DRAFT_LOGITS;
+    return sums ? DT_F32 : act;
+}
+
 const char *tap_op(enum tap_kind kind, bool moe)
 {
     CHECK((unsigned)kind < TAP_KINDS);

@@ -96,6 +96,9 @@ int64_t tap_rank(enum tap_kind kind, int64_t layer);
 /* The op that makes this tap; `moe` says whether its layer has experts. */
 const char *tap_op(enum tap_kind kind, bool moe);
 void tap_format(enum tap_kind kind, int64_t layer, char out[TAP_NAME]);
+/* The type of a real tap in an engine that keeps activations in `act` and does not round what it
+ * sums in float32: logits of router and head, expert weights. */
+enum dtype tap_dtype(enum tap_kind kind, enum dtype act);
 
 /* What a forward pass gives its taps to. Rows are those of one step: dump_row says where they
  * belong. */

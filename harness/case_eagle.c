@@ -187,6 +187,7 @@ static void make_weights(struct make *m, struct head *h, int64_t layer)
         {&l->k_head_norm, "k_norm", c->head_dim},
         {&l->q_norm, "q_a_layernorm", b->q_lora},
         {&l->kv_norm, "kv_a_layernorm", b->kv_lora},
+        {&h->norm, "norm", H},
     };
     for (size_t i = 0; i < sizeof matrices / sizeof matrices[0]; i++) {
         if (matrices[i].exists)

@@ -2,6 +2,7 @@
  * + p, and sees the slots of the true rows j <= p and those of its own chain. */
 #include "harness/drafting.h"
 
+#include "core/fault.h"
 #include "core/logits.h"
 
 #include <string.h>
@@ -11,6 +12,7 @@ enum { CACHE_BLOCK = 64 };
 /* Buffers of one sequence, for its rows of one step. */
 struct chain {
     const struct drafting *d;
+    struct engine engine;
     const struct head_config *c;
     int64_t rows;
     struct cache cache;
@@ -49,9 +51,13 @@ static enum err_code make_chain(struct chain *k, struct err *err)
         if (!p) return err->code;
         memcpy(buffers[i].at, &p, sizeof p);
     }
-    int64_t block = total < CACHE_BLOCK ? total : CACHE_BLOCK;
-    return cache_make(&k->cache, a, k->c->base.layers, 1, &total, block, head_cache_width(k->c), 1,
-                      err);
+    const struct cache_sizes sizes = {.layers = k->c->base.layers,
+                                      .sequences = 1,
+                                      .lengths_max = &total,
+                                      .block = total < CACHE_BLOCK ? total : CACHE_BLOCK,
+                                      .width = head_cache_width(k->c),
+                                      .seed = 1};
+    return engine_cache_open(&k->engine, &k->cache, a, &sizes, err);
 }
 
 /* The rows of step s; returns how many. */
@@ -61,7 +67,7 @@ static int64_t fill_rows(struct chain *k, int64_t s, const int64_t *token)
     int64_t n = teacher ? k->rows - s : k->rows;
     for (int64_t p = 0; p < n; p++) {
         k->sequence[p] = 0;
-        k->row[p] = p;
+        k->row[p] = k->d->first_row + p;
         k->position[p] = p + s;
         k->slot[p] = k->base[s] + p;
         k->span[p] = p + 1;
@@ -73,18 +79,27 @@ static int64_t fill_rows(struct chain *k, int64_t s, const int64_t *token)
     return n;
 }
 
-static void choose(struct chain *k, int64_t n)
+static int64_t target_id(const struct chain *k, int64_t s, int64_t id)
+{
+    const struct draft_step at = {.head = k->d->head, .number = s};
+    struct faults *faults = k->d->run.faults;
+    return faults ? fault_target_id(faults, &at, id) : at.head->target_id[id];
+}
+
+static void choose(struct chain *k, int64_t s, int64_t n)
 {
     int64_t V = k->c->draft_vocab;
     for (int64_t p = 0; p < n; p++) {
         int64_t id = logits_argmax(k->logits + p * V, V, &k->margin[p]);
-        k->chosen[p] = id < 0 ? -1 : (int32_t)k->d->head->target_id[id];
+        k->chosen[p] = id < 0 ? -1 : (int32_t)target_id(k, s, id);
     }
 }
 
 static enum err_code run_step(struct chain *k, int64_t s, int64_t n, const double *aux,
-                              struct err *err)
+                              const int64_t *token, struct err *err)
 {
+    const struct drafting *d = k->d;
+    const struct drafting_hold *hold = d->hold;
     const struct rows rows = {.count = n,
                               .sequence = k->sequence,
                               .position = k->position,
@@ -94,17 +109,22 @@ static enum err_code run_step(struct chain *k, int64_t s, int64_t n, const doubl
                               .span = k->span,
                               .extra = s > 0 ? k->extra : NULL,
                               .extra_max = s};
-    const struct draft_step step = {.head = k->d->head,
+    const struct draft_step step = {.head = d->head,
                                     .cache = &k->cache,
                                     .rows = &rows,
                                     .aux = s == 0 ? aux : NULL,
                                     .hidden = k->feed,
+                                    .number = s,
+                                    .own_token = s == 0 ? token : NULL,
+                                    .aux_near = {d->aux_near[0], d->aux_near[1]},
+                                    .replace = hold ? hold->states : NULL,
+                                    .replace_ctx = hold ? hold->ctx : NULL,
                                     .fused = s == 0 ? k->fused : NULL,
                                     .out = k->out,
                                     .feed = k->feed,
                                     .logits = k->logits};
-    struct run run = k->d->run;
-    return draft_step_ref(&step, &run, err);
+    struct run run = d->run;
+    return engine_draft(&k->engine, &step, &run, err);
 }
 
 static enum err_code run_chain(struct chain *k, int64_t sequence, const double *aux,
@@ -116,9 +136,9 @@ static enum err_code run_chain(struct chain *k, int64_t sequence, const double *
         int64_t n = fill_rows(k, s, token);
         if (n <= 0) return ERR_OK;
         cached += n;
-        if (run_step(k, s, n, aux, err) != ERR_OK)
+        if (run_step(k, s, n, aux, token, err) != ERR_OK)
             return err_note(err, "draft step %lld", (long long)s);
-        choose(k, n);
+        choose(k, s, n);
         const struct drafting_out out = {.sequence = sequence,
                                          .rows = n,
                                          .step = s,
@@ -128,6 +148,8 @@ static enum err_code run_chain(struct chain *k, int64_t sequence, const double *
                                          .token = k->chosen,
                                          .margin = k->margin};
         if (k->d->give(k->d->ctx, &out, err) != ERR_OK) return err->code;
+        const struct drafting_hold *hold = k->d->hold;
+        if (hold) hold->tokens(hold->ctx, s, k->d->first_row, n, k->chosen);
     }
     return ERR_OK;
 }
@@ -136,9 +158,11 @@ enum err_code drafting_run(const struct drafting *d, int64_t sequence, int64_t r
                            const double *aux, const int64_t *token, struct err *err)
 {
     struct chain k = {.d = d, .c = &d->head->config, .rows = rows};
+    k.engine = d->engine ? *d->engine : (struct engine){ref_engine(), NULL};
     if (rows < 1 || d->steps < 1) return ERR_OK;
     struct arena_block *mark = arena_mark(d->run.arena);
     if (make_chain(&k, err) == ERR_OK) (void)!run_chain(&k, sequence, aux, token, err);
+    engine_cache_close(&k.engine, &k.cache);
     arena_release(d->run.arena, mark);
     return err->code;
 }

@@ -17,10 +17,23 @@ struct drafting_out {
     const double *margin; /* of the draft logits */
 };
 
+/* What a subject recorded and the draft goes on with: states of the tap (kind, s->number), over x
+ * [rows, H]; the tokens that a step chose, over token [rows], of batch rows first ... Rows that it
+ * did not record stay. */
+struct drafting_hold {
+    void (*states)(void *ctx, enum tap_kind kind, const struct draft_step *s, double *x);
+    void (*tokens)(void *ctx, int64_t step, int64_t first, int64_t rows, int32_t *token);
+    void *ctx;
+};
+
 struct drafting {
+    const struct engine *engine; /* NULL: the reference */
     const struct head *head;
     struct run run; /* arena, precision, profile, threads of the target's run */
     int64_t steps;
+    int64_t first_row;                /* of the batch: that of row 0 */
+    const double *aux_near[2];        /* as struct draft_step's, of all rows; each may be NULL */
+    const struct drafting_hold *hold; /* NULL: nothing is held */
     /* Tokens fed at step s >= 1, as target ids; NULL: the row's own argmax. For metrics on the true
      * text: token p + 1 + s. */
     const int64_t *teacher; /* the sequence's tokens, or NULL */

@@ -3,6 +3,7 @@
 
 #include "core/text.h"
 #include "harness/extract_job.h"
+#include "harness/kernel_report.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,19 +15,17 @@ enum { BATCH_TOKENS = 4096 }; /* states and scratch of a wide model stay within 
 
 static enum err_code read_choices(const struct args *a, struct extract_request *r, struct err *err)
 {
-    static const char *const engines[] = {"ref", "gpu", NULL};
     static const char *const numberings[] = {"entry", "output", NULL};
     static const char *const dtypes[] = {"bf16", "f16", "f32", NULL};
     static const enum dtype types[] = {DT_BF16, DT_F16, DT_F32, DT_COUNT};
     const char *names[SAMPLE_FORMATS + 1] = {NULL};
-    int engine, numbering, format, dtype;
+    int numbering, format, dtype;
     for (int i = 0; i < SAMPLE_FORMATS; i++) names[i] = sample_format_name(i);
-    if (args_choice(a, "--on", engines, 0, &engine, err) != ERR_OK ||
-        args_choice(a, "--numbering", numberings, 0, &numbering, err) != ERR_OK ||
+    if (args_choice(a, "--numbering", numberings, 0, &numbering, err) != ERR_OK ||
         args_choice(a, "--format", names, 0, &format, err) != ERR_OK ||
         args_choice(a, "--dtype", dtypes, 3, &dtype, err) != ERR_OK)
         return err->code;
-    r->on = engines[engine];
+    r->on = r->options.engine->name;
     r->numbering = numberings[numbering];
     r->format = (enum sample_format)format;
     r->dtype = types[dtype];
@@ -54,6 +53,19 @@ static enum err_code require(const struct args *a, struct err *err)
     return ERR_OK;
 }
 
+/* Where a row's bits depend on the rows beside it, those of a sample must be its own: else the
+ * bytes would depend on where an earlier run was stopped. */
+static enum err_code batch_alone(struct extract_request *r, struct err *err)
+{
+    if (r->batch > 1)
+        return err_set(err, ERR_USAGE,
+                       "option|--batch with --on %s|%lld|1: a sample alone, so that "
+                       "its bytes depend on no other",
+                       r->on, (long long)r->batch);
+    r->batch = 1;
+    return ERR_OK;
+}
+
 enum err_code extract_request_read(const struct args *a, struct extract_request *r, struct err *err)
 {
     *r = (struct extract_request){.model = a->word[0],
@@ -62,14 +74,15 @@ enum err_code extract_request_read(const struct args *a, struct extract_request 
                                   .out = args_value(a, "--out"),
                                   .resume = args_has(a, "--resume"),
                                   .skip_bad = args_has(a, "--skip-bad")};
-    if (require(a, err) != ERR_OK || read_choices(a, r, err) != ERR_OK ||
-        session_options_read(a, &r->options, err) != ERR_OK ||
+    if (require(a, err) != ERR_OK || session_options_read(a, &r->options, err) != ERR_OK ||
+        read_choices(a, r, err) != ERR_OK ||
         args_int(a, "--batch", 1, EXTRACT_PENDING, 0, &r->batch, err) != ERR_OK ||
         args_int(a, "--batch-tokens", 1, INT32_MAX, BATCH_TOKENS, &r->batch_tokens, err) !=
             ERR_OK ||
         args_int(a, "--max-length", 1, INT32_MAX, 0, &r->length_max, err) != ERR_OK ||
         args_int(a, "--draft-vocab", 1, INT32_MAX, 0, &r->draft_vocab, err) != ERR_OK)
         return err->code;
+    if (!r->options.engine->rows_alone && batch_alone(r, err) != ERR_OK) return err->code;
     if (!r->out[0])
         return err_set(err, ERR_USAGE, "option|--out|an empty path|the name of a folder");
     return ERR_OK;
@@ -187,6 +200,7 @@ enum err_code extract_run(const struct extract_request *r, struct extract_result
         j.began = clock_seconds();
         if (run_all(&j, err) == ERR_OK && finish(&j, err) == ERR_OK) (void)!judge(&j, err);
         out->seconds = clock_seconds() - j.began;
+        out->kernels = loaded_take_kernels(states_engine_loaded(&j.engine));
     }
     release(&j);
     return err->code;
@@ -195,17 +209,19 @@ enum err_code extract_run(const struct extract_request *r, struct extract_result
 json_t *extract_json(const struct extract_request *r, const struct extract_result *f)
 {
     double rate = f->seconds > 0 ? (double)f->tokens / f->seconds : 0;
-    return json_pack("{s:I, s:O, s:I, s:s, s:s, s:I, s:f, s:f, s:s, s:b, s:O}", "written",
-                     (json_int_t)f->written, "skipped", f->skipped, "resumed",
-                     (json_int_t)f->resumed, "out", r->out, "format",
-                     sample_format_name((int)r->format), "tokens", (json_int_t)f->tokens, "seconds",
-                     f->seconds, "tokens_per_second", rate, "profile", r->options.profile.name,
-                     "unverified", !r->options.profile.verified, "warnings", f->warnings);
+    return json_pack(
+        "{s:I, s:O, s:I, s:s, s:s, s:I, s:f, s:f, s:s, s:s, s:b, s:O, s:o*}", "written",
+        (json_int_t)f->written, "skipped", f->skipped, "resumed", (json_int_t)f->resumed, "out",
+        r->out, "format", sample_format_name((int)r->format), "tokens", (json_int_t)f->tokens,
+        "seconds", f->seconds, "tokens_per_second", rate, "on", r->on, "profile",
+        r->options.profile.name, "unverified", !r->options.profile.verified, "warnings",
+        f->warnings, "kernels", f->kernels ? kernels_json(f->kernels) : NULL);
 }
 
 void extract_result_free(struct extract_result *f)
 {
     json_decref(f->skipped);
     json_decref(f->warnings);
+    free(f->kernels);
     *f = (struct extract_result){0};
 }

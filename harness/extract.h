@@ -31,8 +31,9 @@ struct extract_result {
     int64_t resumed; /* samples that an earlier run had written */
     int64_t tokens;  /* of those written */
     double seconds;
-    json_t *skipped;  /* [{sample, why}], by either; those of this run also `batch` */
-    json_t *warnings; /* [text] */
+    json_t *skipped;            /* [{sample, why}], by either; those of this run also `batch` */
+    json_t *warnings;           /* [text] */
+    struct kernel_log *kernels; /* NULL, or what ran */
 };
 
 /* The options of verb_extract.c. */

@@ -38,19 +38,22 @@ json_t *extract_request_json(const struct extract_job *j)
     const struct extract_request *r = j->r;
     const struct states *s = &j->states;
     bool output = strcmp(r->numbering, "output") == 0;
-    return json_pack(
+    json_t *o = json_pack(
         "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:s, s:o, s:o, s:b, s:b, "
         "s:s, s:I, s:I, s:I}",
         "assay", ASSAY_VERSION, "format", sample_format_name((int)r->format), "engine",
         j->engine.name, "profile", r->options.profile.name, "precision",
-        r->options.precision == PRECISION_F64 ? "f64" : "f32", "dtype", dtype_name(j->dtype),
-        "config_sha256", j->config->sha256, "checkpoint", j->checkpoint, "layers",
-        (json_int_t)j->engine.layers, "hidden", (json_int_t)j->engine.hidden, "vocab",
-        (json_int_t)j->engine.vocab, "layer_ids", id_list(s, output ? 1 : 0), "numbering",
-        r->numbering, "entry_ids", id_list(s, 0), "output_ids", id_list(s, 1), "last_is_hidden",
-        last_id(j) == j->engine.layers, "last_is_normed", formats[r->format].needs_last,
-        "data_sha256", j->data.sha256, "data_samples", (json_int_t)j->data.total, "length_max",
+        session_precision_name(&r->options), "dtype", dtype_name(j->dtype), "config_sha256",
+        j->config->sha256, "checkpoint", j->checkpoint, "layers", (json_int_t)j->engine.layers,
+        "hidden", (json_int_t)j->engine.hidden, "vocab", (json_int_t)j->engine.vocab, "layer_ids",
+        id_list(s, output ? 1 : 0), "numbering", r->numbering, "entry_ids", id_list(s, 0),
+        "output_ids", id_list(s, 1), "last_is_hidden", last_id(j) == j->engine.layers,
+        "last_is_normed", formats[r->format].needs_last, "data_sha256", j->data.sha256,
+        "data_samples", (json_int_t)j->data.total, "length_max",
         (json_int_t)j->data.limits.length_max, "draft_vocab", (json_int_t)r->draft_vocab);
+    if (!j->engine.rows_alone)
+        json_object_set_new(o, "prefill_chunk", json_integer(r->options.chunk));
+    return o;
 }
 
 /* ---- layer ids ---- */

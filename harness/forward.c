@@ -4,13 +4,15 @@
 #include "core/file.h"
 #include "core/checkpoint.h"
 #include "core/json.h"
-#include "core/ops.h"
 #include "core/text.h"
 #include "harness/forward_draft.h"
+#include "harness/kernel_report.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { DEVICE_METAS = 3 };
 
 /* "A:B" with either end optional and negative ends counted from n. */
 static enum err_code read_range(const char *text, const char *name, int64_t n, int64_t *first,
@@ -102,14 +104,25 @@ static enum err_code create_kept(struct job *j, const struct forward_request *r,
     if (r->options.chunk || r->options.decode_last)
         return err_set(err, ERR_USAGE,
                        "option|--resume|--prefill-chunk or --decode-last|one whole prefill");
-    snprintf(j->request, sizeof j->request, "linear %s, experts %s",
-             r->options.linear == LINEAR_BLAS ? "blas" : "own", r->experts ? r->experts : "own");
+    snprintf(j->request, sizeof j->request, "linear %s, experts %s%s",
+             r->options.linear == LINEAR_BLAS ? "blas" : "own", r->experts ? r->experts : "own",
+             r->options.engine->imitates ? "" : ", on a device");
     if (resume_name(&j->resume, r->out, err) != ERR_OK ||
         dump_create_kept(&j->out, r->out, j->resume.partial, j->taps, j->tap_count, j->tokens.count,
                          j->first_row, j->end_row, r->reals, meta, metas, &resumed, err) != ERR_OK)
         return err->code;
     return resume_read(&j->resume, &j->out, resumed, j->request, j->tokens.count,
                        j->loaded.model.config->hidden, err);
+}
+
+/* What a dump says of the device that it was computed on. */
+static int64_t device_meta(const struct engine *e, struct st_meta out[DEVICE_METAS])
+{
+    const struct st_meta meta[DEVICE_METAS] = {
+        {"assay.device", engine_device(e)}, {"assay.tp", "1"}, {"assay.ep", "1"}};
+    if (!e->kind->device) return 0;
+    memcpy(out, meta, sizeof meta);
+    return DEVICE_METAS;
 }
 
 static enum err_code create_dump(struct job *j, const struct forward_request *r, struct err *err)
@@ -131,12 +144,12 @@ static enum err_code create_dump(struct job *j, const struct forward_request *r,
                     position ? json_ints(position + j->first_row, j->end_row - j->first_row) : NULL,
                     row ? json_ints(row, j->end_row - j->first_row) : NULL,
                     json_dumps(order, JSON_COMPACT)};
-    struct st_meta meta[13 + FORWARD_DRAFT_METAS] = {
+    struct st_meta meta[13 + DEVICE_METAS + FORWARD_DRAFT_METAS] = {
         {"assay.version", ASSAY_VERSION},
-        {"assay.engine", "assay ref"},
+        {"assay.engine", r->options.engine->about},
         {"assay.engine_version", ASSAY_VERSION},
         {"assay.profile", r->options.profile.name},
-        {"assay.precision", r->options.precision == PRECISION_F64 ? "f64" : "f32"},
+        {"assay.precision", session_precision_name(&r->options)},
         {"assay.config_sha256", c->sha256},
         {"assay.checkpoint", checkpoint},
         {"assay.model", r->model},
@@ -148,7 +161,7 @@ static enum err_code create_dump(struct job *j, const struct forward_request *r,
     };
     if (!text[0] || !text[1] || !text[2] || !text[3] || !text[4])
         err_set(err, ERR_MEMORY, "plan dump|%s|no memory", r->out);
-    int64_t metas = 13;
+    int64_t metas = 13 + device_meta(&j->loaded.engine, meta + 13);
     if (j->draft.steps > 0) {
         forward_draft_meta(&j->draft, r->draft, meta + metas);
         metas += FORWARD_DRAFT_METAS;
@@ -219,7 +232,7 @@ static enum err_code prepare(struct job *j, const struct forward_request *r, str
 {
     int64_t first_layer;
     if (tokens_read(r->tokens, &j->tokens, err) != ERR_OK ||
-        loaded_open(&j->loaded, r->model, err) != ERR_OK)
+        loaded_open_on(&j->loaded, r->model, r->options.engine, err) != ERR_OK)
         return err->code;
     const struct config *c = j->loaded.model.config;
     if (tokens_check(&j->tokens, c->vocab, err) != ERR_OK ||
@@ -245,12 +258,13 @@ static enum err_code execute(struct job *j, const struct forward_request *r,
         ERR_OK)
         return err->code;
     if (r->resume) j->session.resume = &j->resume;
+    j->draft.engine = &j->loaded.engine;
     struct tap_sink *sink = &j->out.sink;
     if (r->draft) sink = forward_draft_sink(&j->draft, sink);
     if (session_forward(&j->session, &j->tokens, sink, j->forced.ids ? &j->forced : NULL, NULL,
                         err) != ERR_OK ||
         (r->draft &&
-         forward_draft_run(&j->draft, &j->session, &j->tokens, &j->out.sink, err) != ERR_OK) ||
+         forward_draft_run(&j->draft, &j->session.run, &j->tokens, &j->out.sink, err) != ERR_OK) ||
         dump_commit(&j->out, err) != ERR_OK)
         return err->code;
     if (r->resume) resume_done(&j->resume);
@@ -264,6 +278,7 @@ static enum err_code execute(struct job *j, const struct forward_request *r,
                                    .special_col = j->out.special_col,
                                    .draft = j->draft.head.config,
                                    .draft_rows = r->draft ? j->out.draft_kept : 0,
+                                   .kernels = loaded_take_kernels(&j->loaded),
                                    .seconds = clock_seconds() - began};
     snprintf(out->special_tap, sizeof out->special_tap, "%s",
              j->out.special_tap ? j->out.special_tap : "");
@@ -281,9 +296,8 @@ enum err_code forward_check(const struct forward_result *f, struct err *err)
 
 enum err_code forward_request_read(const struct args *a, struct forward_request *r, struct err *err)
 {
-    static const char *const engines[] = {"ref", "gpu", NULL};
     static const char *const dtypes[] = {"f32", "f64", NULL};
-    int engine, dtype;
+    int dtype;
     *r = (struct forward_request){.model = a->word[0],
                                   .tokens = args_value(a, "--tokens"),
                                   .out = args_value(a, "--out"),
@@ -292,22 +306,19 @@ enum err_code forward_request_read(const struct args *a, struct forward_request 
                                   .rows = args_value(a, "--rows"),
                                   .experts = args_value(a, "--experts"),
                                   .draft = args_value(a, "--draft")};
-    if (args_choice(a, "--on", engines, 0, &engine, err) != ERR_OK) return err->code;
-    if (engine == 1) {
-        const struct op_side *gpu = gpu_side();
-        return err_set(err, ERR_DEVICE, "run|--on gpu|%s|a build and a machine with a CUDA device",
-                       gpu->available ? "no op that is implemented" : gpu->why_not);
-    }
+    if (session_options_read(a, &r->options, err) != ERR_OK ||
+        engine_usable(r->options.engine, err) != ERR_OK)
+        return err->code;
     if (!r->tokens) return err_set(err, ERR_USAGE, "arguments|forward|no --tokens|--tokens T");
     if (!r->out) return err_set(err, ERR_USAGE, "arguments|forward|no --out|--out DUMP");
     if (!r->draft && args_value(a, "--draft-steps"))
         return err_set(err, ERR_USAGE, "option|--draft-steps|no --draft|--draft HEAD with it");
-    if (session_options_read(a, &r->options, err) != ERR_OK ||
-        args_int(a, "--draft-steps", 1, FORWARD_DRAFT_STEPS_MAX, FORWARD_DRAFT_STEPS,
+    if (args_int(a, "--draft-steps", 1, FORWARD_DRAFT_STEPS_MAX, FORWARD_DRAFT_STEPS,
                  &r->draft_steps, err) != ERR_OK ||
         args_choice(a, "--dump-dtype", dtypes, 0, &dtype, err) != ERR_OK)
         return err->code;
     r->reals = dtype ? DT_F64 : DT_F32;
+    if (r->options.engine->own_dtypes && !args_has(a, "--dump-dtype")) r->reals = DT_BF16;
     r->resume = args_has(a, "--resume");
     return ERR_OK;
 }
@@ -352,13 +363,21 @@ static json_t *draft_json(const struct forward_request *r, const struct forward_
                      "assumed", list);
 }
 
+void forward_result_free(struct forward_result *f)
+{
+    free(f->kernels);
+    f->kernels = NULL;
+}
+
 json_t *forward_json(const struct forward_request *r, const struct forward_result *f)
 {
-    return json_pack("{s:I, s:s, s:f, s:I, s:I, s:s, s:b, s:I, s:I, s:I, s:o}", "taps",
+    return json_pack("{s:I, s:s, s:f, s:I, s:I, s:s, s:s, s:b, s:I, s:I, s:I, s:o, s:o*}", "taps",
                      (json_int_t)f->taps, "out", r->out, "seconds", f->seconds, "peak_bytes",
-                     (json_int_t)f->peak_bytes, "rows", (json_int_t)f->rows, "profile",
-                     r->options.profile.name, "unverified", !r->options.profile.verified,
-                     "forced_rows", (json_int_t)f->forced_rows, "not_finite",
-                     (json_int_t)f->special, "resumed_layer", (json_int_t)f->resumed_layer, "draft",
-                     r->draft ? draft_json(r, f) : json_null());
+                     (json_int_t)f->peak_bytes, "rows", (json_int_t)f->rows, "on",
+                     r->options.engine->name, "profile", r->options.profile.name, "unverified",
+                     !r->options.profile.verified, "forced_rows", (json_int_t)f->forced_rows,
+                     "not_finite", (json_int_t)f->special, "resumed_layer",
+                     (json_int_t)f->resumed_layer, "draft",
+                     r->draft ? draft_json(r, f) : json_null(), "kernels",
+                     f->kernels ? kernels_json(f->kernels) : NULL);
 }

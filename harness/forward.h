@@ -15,7 +15,7 @@ struct forward_request {
     const char *experts; /* a dump whose experts are forced */
     const char *draft;   /* HEAD; NULL: none */
     int64_t draft_steps; /* with draft */
-    enum dtype reals;    /* DT_F32 or DT_F64 */
+    enum dtype reals;    /* DT_F32 or DT_F64; DT_BF16: the engine's own, dump.h */
     bool resume;         /* keep state layer by layer, and go on from what a killed run left */
     struct session_options options;
 };
@@ -27,8 +27,9 @@ struct forward_result {
     int64_t special_row, special_col; /* the first of them */
     int64_t resumed_layer;            /* the layer that it went on at; 0: from the start */
     double seconds;
-    struct head_config draft; /* of the head, where there is one */
-    int64_t draft_rows;       /* rows of its taps that were written */
+    struct head_config draft;   /* of the head, where there is one */
+    int64_t draft_rows;         /* rows of its taps that were written */
+    struct kernel_log *kernels; /* NULL, or what ran; forward_result_free() */
 };
 
 /* The options of the verb (SESSION_OPTION_ROWS and those of verb_forward.c). ERR_DEVICE where a
@@ -40,6 +41,7 @@ enum err_code forward_run(const struct forward_request *r, struct forward_result
                           struct err *err) ERR_USED;
 /* ERR_DIFF, naming tap, row and column, where the dump holds what is not finite; else ERR_OK. */
 enum err_code forward_check(const struct forward_result *f, struct err *err) ERR_USED;
+void forward_result_free(struct forward_result *f);
 /* The result as the fields of the verb's JSON object. */
 json_t *forward_json(const struct forward_request *r, const struct forward_result *f);
 /* What a reader of the result must be told about the profile, or "". */

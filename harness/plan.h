@@ -84,7 +84,6 @@ struct plan_step {
     struct plan_text equals; /* generate: "1,2,3" or "@file" */
     bool bless;
     struct plan_expect expect;
-    struct plan_gap gap;
 };
 
 struct plan {

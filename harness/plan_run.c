@@ -80,7 +80,6 @@ static enum err_code check_step(const struct runner *r, const struct plan_step *
 {
     char at[ERR_PART];
     const char *no_gpu = why_not("gpu");
-    if (check_gap(r->plan, &s->gap, err) != ERR_OK) return err->code;
     for (int i = 0; i < s->options; i++) {
         const struct plan_option *o = &s->option[i];
         if (strcmp(o->row->name, "--on") == 0 && names_gpu(o->value.text) && no_gpu)

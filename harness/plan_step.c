@@ -89,11 +89,8 @@ static enum err_code check_value(struct plan_reader *r, struct plan_step *s,
     const char *m = row->metavar;
     int64_t whole;
     double real;
-    if (s->kind != PLAN_OP && session_options_read(&one, &o, &e) != ERR_OK) {
-        if (strcmp(row->name, "--profile") != 0 || strcmp(text, "gpu") != 0)
-            return plan_bad(r, n, e.found, e.wanted);
-        s->gap = (struct plan_gap){"profile: gpu", plan_place_of(n)}; /* comes with that path */
-    }
+    if (s->kind != PLAN_OP && session_options_read(&one, &o, &e) != ERR_OK)
+        return plan_bad(r, n, e.found, e.wanted);
     if (strcmp(m, "N") == 0 && strcmp(row->name, "--decode-last") != 0)
         return plan_int(r, n, 1, INT32_MAX, &whole);
     if (strcmp(m, "S") == 0) return plan_int(r, n, 0, INT64_MAX, &whole);
@@ -282,7 +279,7 @@ static enum err_code check_diff(struct plan_reader *r, struct plan_step *s,
         (find_option(s, "--anchor") || find_option(s, "--diagnose")))
         return plan_bad(r, n, "anchor or diagnose beside profile-run",
                         "profile: NAME: the run is made anchored");
-    if (!s->model.text && runs && !s->gap.key) {
+    if (!s->model.text && runs) {
         s->model = r->model;
         if (!s->model.text)
             return no_key(r, n, s->word[1].text ? "model for profile" : "truth and no model",
@@ -318,7 +315,7 @@ enum err_code plan_step_check(struct plan_reader *r, struct plan_step *s, const 
     const struct plan_expect *x = &s->expect;
     if (s->bless && x->given)
         return plan_bad(r, n, "bless and expect", "one of the two: a golden is what is right");
-    if (x->diagnosis && !s->gap.key && !find_option(s, "--diagnose"))
+    if (x->diagnosis && !find_option(s, "--diagnose"))
         return plan_bad(r, n, "expect: diagnosis without diagnose", "diagnose: true in the diff");
     switch (s->kind) {
     case PLAN_FORWARD:

@@ -33,6 +33,20 @@ int64_t memory_anonymous(void)
 
 enum err_code loaded_open(struct loaded *l, const char *model, struct err *err)
 {
+    return loaded_open_on(l, model, ref_engine(), err);
+}
+
+/* Engines without kernels of their own have no log to show. */
+static enum err_code open_engine(struct loaded *l, const struct engine_kind *kind, struct err *err)
+{
+    if (engine_open(&l->engine, kind, &l->model, err) != ERR_OK || !kind->device) return err->code;
+    l->kernels = calloc(1, sizeof *l->kernels);
+    return l->kernels ? ERR_OK : err_set(err, ERR_MEMORY, "open engine|%s|no memory", kind->name);
+}
+
+enum err_code loaded_open_on(struct loaded *l, const char *model, const struct engine_kind *engine,
+                             struct err *err)
+{
     const struct load_options options = load_defaults();
     struct load *watch = text_starts(model, "synth:") ? NULL : load_begin_opening(&options);
     load_opening(watch, model);
@@ -42,13 +56,29 @@ enum err_code loaded_open(struct loaded *l, const char *model, struct err *err)
         (void)!model_bind(&l->model, &l->weights, err);
     }
     load_end(watch);
-    return err->code;
+    return err->code == ERR_OK ? open_engine(l, engine, err) : err->code;
+}
+
+struct kernel_log *loaded_take_kernels(struct loaded *l)
+{
+    struct kernel_log *log = l->kernels;
+    l->kernels = NULL;
+    return log;
 }
 
 void loaded_close(struct loaded *l)
 {
+    engine_close(&l->engine);
+    free(l->kernels);
+    l->kernels = NULL;
     model_release(&l->model);
     weights_close(&l->weights);
+}
+
+const char *session_precision_name(const struct session_options *o)
+{
+    if (!o->engine->imitates) return "bf16";
+    return o->precision == PRECISION_F64 ? "f64" : "f32";
 }
 
 static int usable_threads(void)
@@ -61,13 +91,38 @@ static int usable_threads(void)
 struct session_options session_defaults(void)
 {
     struct err err = ERR_INIT;
-    struct session_options o = {.precision = PRECISION_F32,
+    struct session_options o = {.engine = ref_engine(),
+                                .precision = PRECISION_F32,
                                 .linear = LINEAR_OWN,
                                 .threads = usable_threads(),
                                 .block = 64,
                                 .layer_end = -1};
-    CHECK(profile_find("math", &o.profile, &err) == ERR_OK);
+    CHECK(profile_find(o.engine->profile, &o.profile, &err) == ERR_OK);
     return o;
+}
+
+/* The engine, and the profile that it runs by. */
+static enum err_code read_engine(const struct args *a, struct session_options *o, struct err *err)
+{
+    static const char *const own[] = {"--precision", "--linear"};
+    const struct engine_kind *const kinds[] = {ref_engine(), gpu_engine()};
+    const char *const names[] = {kinds[0]->name, kinds[1]->name, NULL};
+    const char *profile = args_value(a, "--profile");
+    int at;
+    if (args_choice(a, "--on", names, 0, &at, err) != ERR_OK) return err->code;
+    o->engine = kinds[at];
+    if (profile_find(profile ? profile : o->engine->profile, &o->profile, err) != ERR_OK ||
+        o->engine->imitates)
+        return err->code;
+    if (strcmp(o->profile.name, o->engine->profile) != 0)
+        return err_set(err, ERR_USAGE, "option|--profile with --on %s|%s|%s: it rounds as it does",
+                       o->engine->name, o->profile.name, o->engine->profile);
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        if (args_has(a, own[i]))
+            return err_set(err, ERR_USAGE, "option|%s|--on %s|--on ref: it is the reference's",
+                           own[i], o->engine->name);
+    }
+    return ERR_OK;
 }
 
 enum err_code session_options_read(const struct args *a, struct session_options *o, struct err *err)
@@ -76,9 +131,8 @@ enum err_code session_options_read(const struct args *a, struct session_options 
     static const char *const linears[] = {"own", "blas", NULL};
     int precision, linear;
     int64_t threads;
-    const char *profile = args_value(a, "--profile");
     *o = session_defaults();
-    if ((profile && profile_find(profile, &o->profile, err) != ERR_OK) ||
+    if (read_engine(a, o, err) != ERR_OK ||
         args_choice(a, "--precision", precisions, 0, &precision, err) != ERR_OK ||
         args_choice(a, "--linear", linears, 0, &linear, err) != ERR_OK ||
         args_int(a, "--threads", 1, SESSION_THREADS_MAX, o->threads, &threads, err) != ERR_OK ||
@@ -99,16 +153,16 @@ enum err_code session_open(struct session *s, const struct loaded *l,
     const struct config *c = l->model.config;
     *s = (struct session){
         .loaded = l, .options = *o, .arena = ARENA_INIT, .base_bytes = memory_anonymous()};
-    int64_t layers = o->layer_end >= 0 ? o->layer_end : c->layers;
     s->run = (struct run){.arena = &s->arena,
                           .profile = o->profile,
                           .precision = o->precision,
                           .linear = o->linear,
                           .act = c->dtype,
                           .threads = o->threads,
+                          .kernels = l->kernels,
                           .progress = progress_show};
     const struct load_options watch = load_defaults();
-    s->load = load_begin(l->model.weights, layers, &watch);
+    s->load = load_begin(l->model.weights, session_layers(s), &watch);
     if (s->load) {
         s->run.progress = load_progress;
         s->run.progress_ctx = s->load;
@@ -119,12 +173,23 @@ enum err_code session_open(struct session *s, const struct loaded *l,
         longest = lengths_max[q] > longest ? lengths_max[q] : longest;
     if (block > longest) block = longest;
     /* Blocks are dealt out shuffled: nothing may lean on neighbours in the pool. */
-    return cache_make(&s->cache, &s->arena, layers, sequences, lengths_max, block,
-                      c->kv_lora + c->rope, 1, err);
+    const struct cache_sizes sizes = {.layers = session_layers(s),
+                                      .sequences = sequences,
+                                      .lengths_max = lengths_max,
+                                      .block = block,
+                                      .width = c->kv_lora + c->rope,
+                                      .seed = 1};
+    return engine_cache_open(&l->engine, &s->cache, &s->arena, &sizes, err);
+}
+
+int64_t session_layers(const struct session *s)
+{
+    return s->options.layer_end >= 0 ? s->options.layer_end : s->loaded->model.config->layers;
 }
 
 void session_close(struct session *s)
 {
+    if (s->loaded) engine_cache_close(&s->loaded->engine, &s->cache);
     load_end(s->load);
     arena_release(&s->arena, NULL);
     *s = (struct session){0};
@@ -171,11 +236,10 @@ static enum err_code run_step(struct session *s, const struct step_rows *r, bool
                               struct tap_sink *sink, struct forced *forced, double *logits,
                               struct err *err)
 {
-    const struct config *c = s->loaded->model.config;
     struct step step = {.model = &s->loaded->model,
                         .cache = &s->cache,
                         .rows = &r->rows,
-                        .layer_end = s->options.layer_end >= 0 ? s->options.layer_end : c->layers,
+                        .layer_end = session_layers(s),
                         .decode = decode,
                         .sink = sink,
                         .forced = forced ? forced_give : NULL,
@@ -188,7 +252,7 @@ static enum err_code run_step(struct session *s, const struct step_rows *r, bool
         step.x = s->resume->x;
         step.sum = s->resume->sum;
     }
-    return model_step_ref(&step, &s->run, err);
+    return engine_step(&s->loaded->engine, &step, &s->run, err);
 }
 
 /* Takes the next rows of every sequence: up to `most` each, up to its prefill end (or its last

@@ -1,9 +1,11 @@
-/* session.h: the reference on one batch of sequences: a loaded model, a run, a paged cache, steps.
+/* session.h: an engine on one batch of sequences: a loaded model, a run, a paged cache, steps.
  * Test: tests/test_session.c */
 #ifndef ASSAY_HARNESS_SESSION_H
 #define ASSAY_HARNESS_SESSION_H
 
 #include "core/dump.h"
+#include "core/engine.h"
+#include "core/kernels.h"
 #include "core/model.h"
 #include "core/run.h"
 #include "harness/load.h"
@@ -11,17 +13,25 @@
 #include "harness/tokens.h"
 #include "harness/verb.h"
 
-/* A checkpoint, opened and bound. */
+/* A checkpoint, opened and bound, and what runs it. */
 struct loaded {
     struct weights weights;
     struct model model;
+    struct engine engine;
+    struct kernel_log *kernels; /* NULL, or what an engine that has kernels launched so far */
 };
 
+/* On the reference. */
 enum err_code loaded_open(struct loaded *l, const char *model, struct err *err) ERR_USED;
+enum err_code loaded_open_on(struct loaded *l, const char *model, const struct engine_kind *engine,
+                             struct err *err) ERR_USED;
 void loaded_close(struct loaded *l);
+/* The log for a report that outlives the model; the caller's (free()), or NULL. */
+struct kernel_log *loaded_take_kernels(struct loaded *l);
 
 /* How to run. */
 struct session_options {
+    const struct engine_kind *engine; /* for those who open the model by these options */
     struct profile profile;
     enum precision precision;
     enum linear_impl linear;
@@ -34,14 +44,21 @@ struct session_options {
 
 #define SESSION_THREADS_MAX 256
 
-/* Defaults: math, f32, own, as many threads as this process may use, blocks of 64. */
+/* Defaults: the reference, math, f32, own, as many threads as this process may use, blocks of 64.
+ */
 struct session_options session_defaults(void);
-/* Reads --profile --precision --linear --threads --block-size --prefill-chunk --decode-last. */
+/* Reads --on --profile --precision --linear --threads --block-size --prefill-chunk --decode-last.
+ * Refused: rounding that is asked of an engine which rounds in its own way. Whether the engine can
+ * run here is engine_usable()'s to say. */
 enum err_code session_options_read(const struct args *a, struct session_options *o,
                                    struct err *err) ERR_USED;
+/* "f32", "f64"; of an engine that has no choice, "bf16". */
+const char *session_precision_name(const struct session_options *o);
 /* The rows of these options for a verb's table. */
 #define SESSION_OPTION_ROWS                                                                        \
-    {"--profile", "NAME", "math, hf, hf4, vllm, sgl, or NAME+exact (default math)", false},        \
+    {"--on", "ref|gpu", "the engine (default ref)", false},                                        \
+        {"--profile", "NAME", "math, hf, hf4, vllm, sgl, gpu, or NAME+exact (default math; gpu)",  \
+         false},                                                                                   \
         {"--precision", "f32|f64", "arithmetic of the reference (default f32)", false},            \
         {"--linear", "own|blas", "order of summation: fixed, or OpenBLAS's (default own)", false}, \
         {"--threads", "N", "threads; never changes a bit (default: all)", false},                  \
@@ -85,6 +102,8 @@ enum err_code session_open(struct session *s, const struct loaded *l,
                            const struct session_options *o, int64_t sequences,
                            const int64_t *lengths_max, struct err *err) ERR_USED;
 void session_close(struct session *s);
+/* Layers that its steps run. */
+int64_t session_layers(const struct session *s);
 
 /* Runs the batch by the schedule of the options. Taps go to `sink`; `forced` may be NULL; `last`
  * (NULL or [sequences, V]) receives the logits of each sequence's last row. */

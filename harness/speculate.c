@@ -1,7 +1,9 @@
 /* speculate.c: rounds of draft, verify, accept; see speculate.h. */
 #include "harness/speculate.h"
 
+#include "core/fault.h"
 #include "core/logits.h"
+#include "core/ops.h"
 #include "harness/chance.h"
 #include "harness/speculate_parts.h"
 
@@ -13,7 +15,8 @@ bool speculate_near_tie(const struct session *session, const double *row, double
     const struct config *c = session->loaded->model.config;
     double largest = 0;
     for (int64_t i = 0; i < c->vocab; i++) largest = fmax(largest, fabs(row[i]));
-    bool rounded = session->options.profile.rounds[RP_LOGITS];
+    const bool *rounds = session->options.profile.rounds;
+    bool rounded = rounds[RP_LOGITS] || rounds[RP_NORM];
     return gap <= 4 * dtype_unit(rounded ? c->dtype : DT_F32) * largest;
 }
 
@@ -95,6 +98,7 @@ enum err_code speculate_open(struct speculate *s, struct session *session, const
 
 void speculate_close(struct speculate *s)
 {
+    if (s->session) engine_cache_close(engine_of(s), &s->draft);
     arena_release(&s->arena, NULL);
     *s = (struct speculate){0};
 }
@@ -135,6 +139,13 @@ static enum err_code settle_target(struct speculate *s, int64_t first, struct er
     return ERR_OK;
 }
 
+/* Where a fault can edit it. */
+static enum err_code verify_op(const struct eagle_verify *op, struct run *run, struct err *err)
+{
+    const struct fault_place place = {.op = "eagle.verify", .layer = -1, .side = ref_side()};
+    return run->faults ? fault_call(&place, op, run, err) : eagle_verify_ref(op, run, err);
+}
+
 /* What the target confirms of s->tree, whose root has the position root. */
 static enum err_code verify(struct speculate *s, int64_t root, int64_t *next, struct err *err)
 {
@@ -158,7 +169,7 @@ static enum err_code verify(struct speculate *s, int64_t root, int64_t *next, st
                                     .path = s->path,
                                     .accepted = &s->accepted,
                                     .next = next};
-    return eagle_verify_ref(&op, &s->session->run, err);
+    return verify_op(&op, &s->session->run, err);
 }
 
 static void plant_root(struct speculate *s)
@@ -218,7 +229,7 @@ static enum err_code draft(struct speculate *s, struct err *err)
 static enum err_code accept(struct speculate *s, int64_t next, struct err *err)
 {
     int64_t true_rows = s->length - 1;
-    target_keep_path(s);
+    if (target_keep_path(s, err) != ERR_OK) return err->code;
     for (int64_t i = 1; i <= s->accepted; i++) append(s, s->path[i - 1], s->tree.token[s->path[i]]);
     append(s, s->path[s->accepted], next);
     if (!s->head) return ERR_OK;

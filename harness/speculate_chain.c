@@ -6,10 +6,11 @@
 
 #include <string.h>
 
-static void scatter(const struct head *h, const double *law, int64_t V, double *q)
+static void scatter(const struct speculate *s, int64_t level, double *q)
 {
-    memset(q, 0, (size_t)V * sizeof *q);
-    for (int64_t i = 0; i < h->config.draft_vocab; i++) q[h->target_id[i]] = law[i];
+    memset(q, 0, (size_t)s->vocab * sizeof *q);
+    for (int64_t i = 0; i < s->head->config.draft_vocab; i++)
+        q[draft_target_id(s, level, i)] += s->pool->law[i];
 }
 
 /* The draft id that comes after `logits`, as node `node` of the tree; -1: NaN. What it was drawn
@@ -21,7 +22,7 @@ static int64_t choose(struct speculate *s, const double *logits, int64_t node)
     if (id < 0 || s->options.temperature == 0) return id;
     double u = chance_draft(s->options.seed, s->length - 1 + node);
     chance_law(logits, n, s->options.temperature, s->pool->law);
-    scatter(s->head, s->pool->law, s->vocab, s->tree.q + node * s->vocab);
+    scatter(s, node - 1, s->tree.q + node * s->vocab);
     return chance_pick(s->pool->law, n, u);
 }
 
@@ -34,7 +35,7 @@ enum err_code draft_chain(struct speculate *s, struct err *err)
     for (int64_t i = 1; i <= s->options.drafts; i++) {
         int64_t id = choose(s, logits, i);
         if (id < 0) return draft_nan(s, i - 1, err);
-        last = draft_add(pool, last, s->head->target_id[id], 0);
+        last = draft_add(pool, last, draft_target_id(s, i - 1, id), 0);
         t->parent[i] = (int32_t)(i - 1);
         t->token[i] = pool->token[last];
         t->depth[i] = i;

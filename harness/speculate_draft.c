@@ -1,5 +1,6 @@
 /* speculate_draft.c: the draft's rows: true ones, which extend its cache, and provisional ones
  * behind them; see speculate.h. */
+#include "core/fault.h"
 #include "harness/speculate_parts.h"
 
 #include <math.h>
@@ -50,8 +51,13 @@ enum err_code draft_open(struct speculate *s, struct err *err)
     s->feed = arena_alloc(&s->arena, c->base.hidden, sizeof *s->feed, "draft state", err);
     s->logits = arena_alloc(&s->arena, c->draft_vocab, sizeof *s->logits, "draft logits", err);
     if (err->code != ERR_OK || open_pool(s, err) != ERR_OK) return err->code;
-    return cache_make(&s->draft, &s->arena, c->base.layers, 1, &room, block < room ? block : room,
-                      head_cache_width(c), 2, err);
+    const struct cache_sizes sizes = {.layers = c->base.layers,
+                                      .sequences = 1,
+                                      .lengths_max = &room,
+                                      .block = block < room ? block : room,
+                                      .width = head_cache_width(c),
+                                      .seed = 2};
+    return engine_cache_open(engine_of(s), &s->draft, &s->arena, &sizes, err);
 }
 
 /* ---- true rows ---- */
@@ -78,9 +84,10 @@ static enum err_code true_rows(struct speculate *s, int64_t count, const double 
                                         .cache = &s->draft,
                                         .rows = &rows,
                                         .aux = aux,
+                                        .own_token = s->text + first,
                                         .feed = feed,
                                         .logits = logits};
-        (void)!draft_step_ref(&step, &s->run, err);
+        (void)!engine_draft(engine_of(s), &step, &s->run, err);
     }
     arena_release(&s->arena, mark);
     return err->code;
@@ -128,6 +135,12 @@ int64_t draft_add(struct pool *pool, int64_t parent, int64_t token, double score
     pool->score[i] = score;
     pool->place[i] = -1;
     return i;
+}
+
+int64_t draft_target_id(const struct speculate *s, int64_t level, int64_t id)
+{
+    const struct draft_step at = {.head = s->head, .number = level};
+    return s->run.faults ? fault_target_id(s->run.faults, &at, id) : s->head->target_id[id];
 }
 
 enum err_code draft_nan(const struct speculate *s, int64_t level, struct err *err)
@@ -199,9 +212,10 @@ enum err_code draft_feed(struct speculate *s, const int64_t *which, int64_t coun
                                         .cache = &s->draft,
                                         .rows = &rows,
                                         .hidden = r.hidden,
+                                        .number = levels,
                                         .feed = pool->feed + first * s->head->config.base.hidden,
                                         .logits = pool->logits};
-        (void)!draft_step_ref(&step, &s->run, err);
+        (void)!engine_draft(engine_of(s), &step, &s->run, err);
     }
     arena_release(&s->arena, mark);
     return err->code;

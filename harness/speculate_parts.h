@@ -4,6 +4,12 @@
 
 #include "harness/speculate.h"
 
+/* What runs target and draft. */
+static inline const struct engine *engine_of(const struct speculate *s)
+{
+    return &s->session->loaded->engine;
+}
+
 /* All nodes that the draft considered in a round, in the order in which it did; -1 is the root. */
 struct pool {
     int64_t count, count_max;
@@ -31,6 +37,8 @@ enum err_code draft_extend(struct speculate *s, int64_t count, const double *aux
  * true ones; logits of node which[i] come to pool->logits row i. */
 enum err_code draft_feed(struct speculate *s, const int64_t *which, int64_t count,
                          struct err *err) ERR_USED;
+/* What the draft means by its id, as the token of a node of this level. */
+int64_t draft_target_id(const struct speculate *s, int64_t level, int64_t id);
 enum err_code draft_nan(const struct speculate *s, int64_t level, struct err *err) ERR_USED;
 int64_t draft_add(struct pool *pool, int64_t parent, int64_t token, double score);
 
@@ -42,6 +50,6 @@ enum err_code draft_tree(struct speculate *s, struct err *err) ERR_USED;
 enum err_code target_step(struct speculate *s, struct err *err) ERR_USED;
 /* Of the round's nodes only s->path stays, behind the prefix: in the target's cache and in
  * s->states. */
-void target_keep_path(struct speculate *s);
+enum err_code target_keep_path(struct speculate *s, struct err *err) ERR_USED;
 
 #endif

@@ -63,22 +63,25 @@ enum err_code target_step(struct speculate *s, struct err *err)
                                   .decode = true,
                                   .sink = s->head ? states_sink(&capture, &s->states, NULL) : NULL,
                                   .logits = s->target};
-        (void)!model_step_ref(&step, &session->run, err);
+        (void)!engine_step(engine_of(s), &step, &session->run, err);
     }
     arena_release(&session->arena, mark);
     return err->code;
 }
 
-void target_keep_path(struct speculate *s)
+enum err_code target_keep_path(struct speculate *s, struct err *err)
 {
     struct cache *cache = &s->session->cache;
     size_t bytes = (size_t)(s->states.count * s->states.hidden) * sizeof(double);
     /* Nodes of a path ascend, so none is overwritten before it has moved. */
     for (int64_t i = 0; i <= s->accepted; i++) {
-        cache_move(cache, 0, s->length - 1 + s->path[i], s->length - 1 + i);
+        if (engine_cache_move(engine_of(s), cache, 0, s->length - 1 + s->path[i], s->length - 1 + i,
+                              err) != ERR_OK)
+            return err->code;
         if (s->head)
             memmove((char *)s->states.data + (size_t)i * bytes,
                     (char *)s->states.data + (size_t)s->path[i] * bytes, bytes);
     }
     cache->length[0] = s->length + s->accepted;
+    return ERR_OK;
 }

@@ -34,10 +34,11 @@ static bool propose(struct speculate *s, int64_t parent, const double *logits)
     struct pool *pool = s->pool;
     int64_t n = s->head->config.draft_vocab;
     double base = parent < 0 ? 0 : pool->score[parent];
+    int64_t level = parent < 0 ? 0 : pool->level[parent] + 1;
     if (!log_law(logits, n, pool->law)) return false;
     for (int64_t k = 0; k < s->options.top_k; k++) {
         int64_t id = best_of(pool->law, n);
-        (void)draft_add(pool, parent, s->head->target_id[id], base + pool->law[id]);
+        (void)draft_add(pool, parent, draft_target_id(s, level, id), base + pool->law[id]);
         pool->law[id] = -INFINITY;
     }
     return true;

@@ -2,7 +2,7 @@
 #include "harness/states.h"
 
 #include "core/check.h"
-#include "core/ops.h"
+#include "core/engine.h"
 #include "core/text.h"
 
 #include <math.h>
@@ -108,9 +108,9 @@ struct tap_sink *states_sink(struct states_capture *keep, struct states *s, stru
     return &keep->sink;
 }
 
-/* ---- the reference as an engine ---- */
+/* ---- an engine of engine.h ---- */
 
-struct ref {
+struct own {
     struct loaded loaded;
     struct session_options options;
     struct load *load; /* one watch for all batches: a checkpoint is loaded once */
@@ -123,7 +123,11 @@ struct ref {
 /* The first pass over the layers is the load, and shown as one; later ones are the caller's. */
 static void on_layer(void *ctx, const char *stage, int64_t done, int64_t total)
 {
-    struct ref *r = ctx;
+    struct own *r = ctx;
+    if (strcmp(stage, ENGINE_LOADING) == 0) {
+        if (r->load) load_progress(r->load, stage, done, total);
+        return;
+    }
     if (done == 0) {
         r->passes++;
         r->step++;
@@ -144,9 +148,9 @@ static int64_t longest_of(const struct tokens *t)
     return longest;
 }
 
-static enum err_code ref_run(void *ctx, const struct tokens *t, struct states *s, struct err *err)
+static enum err_code own_run(void *ctx, const struct tokens *t, struct states *s, struct err *err)
 {
-    struct ref *r = ctx;
+    struct own *r = ctx;
     struct session session;
     struct states_capture keep;
     struct session_options o = r->options;
@@ -169,9 +173,9 @@ static enum err_code ref_run(void *ctx, const struct tokens *t, struct states *s
     return err->code;
 }
 
-static void ref_close(void *ctx)
+static void own_close(void *ctx)
 {
-    struct ref *r = ctx;
+    struct own *r = ctx;
     load_end(r->load);
     loaded_close(&r->loaded);
     free(r);
@@ -181,28 +185,26 @@ enum err_code states_engine_open(struct states_engine *e, const char *on, const 
                                  const struct session_options *o, struct err *err)
 {
     *e = (struct states_engine){0};
-    if (strcmp(on, "ref") != 0) {
-        const struct op_side *gpu = gpu_side();
-        return err_set(err, ERR_DEVICE, "run|--on %s|%s|a build and a machine with a CUDA device",
-                       on, gpu->available ? "no op that is implemented" : gpu->why_not);
-    }
-    struct ref *r = calloc(1, sizeof *r);
+    const struct engine_kind *kind = strcmp(on, "gpu") == 0 ? gpu_engine() : ref_engine();
+    if (engine_usable(kind, err) != ERR_OK) return err->code;
+    struct own *r = calloc(1, sizeof *r);
     if (!r) return err_set(err, ERR_MEMORY, "open engine|%s|no memory", model);
     r->options = *o;
-    if (loaded_open(&r->loaded, model, err) != ERR_OK) {
-        ref_close(r);
+    if (loaded_open_on(&r->loaded, model, kind, err) != ERR_OK) {
+        own_close(r);
         return err->code;
     }
     const struct config *c = r->loaded.model.config;
-    *e = (struct states_engine){.name = "assay ref",
+    *e = (struct states_engine){.name = kind->about,
+                                .rows_alone = kind->rows_alone,
                                 .act = c->dtype,
                                 .layers = c->layers,
                                 .hidden = c->hidden,
                                 .vocab = c->vocab,
                                 .weights = &r->loaded.weights,
                                 .ctx = r,
-                                .run = ref_run,
-                                .close = ref_close};
+                                .run = own_run,
+                                .close = own_close};
     return ERR_OK;
 }
 
@@ -212,9 +214,9 @@ void states_engine_close(struct states_engine *e)
     *e = (struct states_engine){0};
 }
 
-const struct loaded *states_engine_loaded(const struct states_engine *e)
+struct loaded *states_engine_loaded(const struct states_engine *e)
 {
-    return e->run == ref_run ? &((const struct ref *)e->ctx)->loaded : NULL;
+    return e->run == own_run ? &((struct own *)e->ctx)->loaded : NULL;
 }
 
 /* ---- which states ---- */

@@ -32,27 +32,28 @@ struct states_capture {
 };
 struct tap_sink *states_sink(struct states_capture *keep, struct states *s, struct tap_sink *next);
 
-/* An engine: the reference here; the CUDA path and sharded runs take the same place. */
+/* What gives states: the reference or the CUDA path; sharded runs take the same place. */
 struct states_engine {
     const char *name;
-    enum dtype act; /* its activation type: what states are stored in unless asked otherwise */
+    bool rows_alone; /* rows have the same bits in any batch and chunking */
+    enum dtype act;  /* its activation type: what states are stored in unless asked otherwise */
     int64_t layers, hidden, vocab;
     const struct weights *weights; /* the checkpoint that it runs, and its config */
     void *ctx;
-    /* Fills s->data for the batch, whose rows are those of `t`. Rows have the same bits in any
-     * batch and chunking. NaN and infinity are values here: the caller looks. */
+    /* Fills s->data for the batch, whose rows are those of `t`. NaN and infinity are values here:
+     * the caller looks. */
     enum err_code (*run)(void *ctx, const struct tokens *t, struct states *s, struct err *err);
     void (*close)(void *ctx);
 };
 
-/* on: "ref"; "gpu" is ERR_DEVICE until that path exists. The model is opened here. Layers past the
- * last id that is asked for are not run, nor is the head. */
+/* on: "ref" or "gpu"; ERR_DEVICE where that cannot run here. The model is opened here. Layers past
+ * the last id that is asked for are not run, nor is the head. */
 enum err_code states_engine_open(struct states_engine *e, const char *on, const char *model,
                                  const struct session_options *o, struct err *err) ERR_USED;
 /* Safe on one that was not opened (all zero). */
 void states_engine_close(struct states_engine *e);
-/* The model behind a reference engine; NULL for others. */
-const struct loaded *states_engine_loaded(const struct states_engine *e);
+/* The model behind an engine of engine.h; NULL for others. */
+struct loaded *states_engine_loaded(const struct states_engine *e);
 
 /* Reads "2,30,58,60" in a numbering ("entry": as above; "output": id i is the output of layer i,
  * one less than its entry id) into s->id as entry ids. Refused, never collapsed or sorted: ids out

@@ -1,5 +1,6 @@
 /* verb_extract.c: `assay extract`: arguments and result; the work is in extract.c. */
 #include "harness/extract.h"
+#include "harness/kernel_report.h"
 #include "harness/verb.h"
 
 #include <stdio.h>
@@ -20,8 +21,8 @@ static const struct option_row options[] = {
     {"--profile", "NAME", "math, hf, hf4, vllm, sgl, or NAME+exact (default math)", false},
     {"--precision", "f32|f64", "arithmetic of the reference (default f32)", false},
     {"--threads", "N", "threads; never changes a bit (default: all)", false},
-    {"--prefill-chunk", "N", "prefill in steps of N tokens a sample; changes no bit", false},
-    {"--batch", "N", "samples of a batch at most; changes no bit", false},
+    {"--prefill-chunk", "N", "prefill in steps of N tokens a sample; on ref changes no bit", false},
+    {"--batch", "N", "samples of a batch at most; changes no bit (on a device: 1)", false},
     {"--batch-tokens", "N", "tokens of a batch at most (default 4096); changes no bit", false},
     {"--max-length", "N", "longer samples are bad (default: the model's positions)", false},
     {"--draft-vocab", "N", "write d2t and t2d for the N most frequent ids", false},
@@ -38,6 +39,7 @@ static void print_result(const struct extract_request *r, const struct extract_r
     printf("%lld samples written, %lld there before, %zu skipped -> %s (%lld tokens, %.2f s)\n",
            (long long)f->written, (long long)f->resumed, skipped, r->out, (long long)f->tokens,
            f->seconds);
+    if (f->kernels) kernels_print(f->kernels, stdout);
 }
 
 static enum err_code run(const struct args *a, json_t *result, struct err *err)

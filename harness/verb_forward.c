@@ -1,13 +1,13 @@
 /* verb_forward.c: a model on a token list, its taps to a dump; the work is in forward.c. */
 #include "core/text.h"
 #include "harness/forward.h"
+#include "harness/kernel_report.h"
 #include "harness/verb.h"
 
 #include <stdio.h>
 
 static const struct option_row options[] = {
     {"--tokens", "T", "1,5,9, a file, or @golden.json", false},
-    {"--on", "ref|gpu", "the engine (default ref)", false},
     {"--out", "DUMP", "the file to write", false},
     SESSION_OPTION_ROWS,
     {"--taps", "GLOB,...", "only taps that match (default all)", false},
@@ -21,9 +21,31 @@ static const struct option_row options[] = {
     {"--draft-steps", "K", "steps that each row feeds itself (default 3)", false},
     {"--resume", NULL, "keep state after each layer (OUT.state, OUT.partial) and go on from it",
      false},
-    {"--dump-dtype", "f32|f64", "type of real taps (default f32)", false},
+    {"--dump-dtype", "f32|f64", "type of real taps (default f32; on a device its own)", false},
     {NULL, NULL, NULL, false},
 };
+
+static void warn(const struct forward_request *r, const struct forward_result *f)
+{
+    const char *note = forward_note(r);
+    if (note[0]) fprintf(stderr, "assay: warning: profile %s: %s\n", r->options.profile.name, note);
+    const struct head_config *c = &f->draft;
+    const char *const assumed[] = {c->residual_assumed, c->aux_assumed, c->width_assumed};
+    for (size_t i = 0; r->draft && i < sizeof assumed / sizeof assumed[0]; i++) {
+        if (assumed[i][0]) fprintf(stderr, "assay: warning: draft head: %s\n", assumed[i]);
+    }
+}
+
+static void print(const struct forward_request *r, const struct forward_result *f)
+{
+    char bytes[32];
+    const struct session_options *o = &r->options;
+    printf("%lld taps of %lld rows, %s %s %s%s -> %s (%.2f s, %s of memory)\n", (long long)f->taps,
+           (long long)f->rows, o->engine->name, o->profile.name, session_precision_name(o),
+           forward_note(r)[0] ? ", unverified" : "", r->out, f->seconds,
+           text_bytes((double)f->peak_bytes, bytes, sizeof bytes));
+    if (f->kernels) kernels_print(f->kernels, stdout);
+}
 
 static enum err_code run(const struct args *a, json_t *result, struct err *err)
 {
@@ -34,19 +56,9 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
     json_t *fields = forward_json(&r, &f);
     json_object_update(result, fields);
     json_decref(fields);
-    const char *note = forward_note(&r), *profile = r.options.profile.name;
-    if (note[0]) fprintf(stderr, "assay: warning: profile %s: %s\n", profile, note);
-    const struct head_config *c = &f.draft;
-    const char *const assumed[] = {c->residual_assumed, c->aux_assumed, c->width_assumed};
-    for (size_t i = 0; r.draft && i < sizeof assumed / sizeof assumed[0]; i++) {
-        if (assumed[i][0]) fprintf(stderr, "assay: warning: draft head: %s\n", assumed[i]);
-    }
-    if (a->json) return forward_check(&f, err);
-    char bytes[32];
-    printf("%lld taps of %lld rows, ref %s %s%s -> %s (%.2f s, %s of memory)\n", (long long)f.taps,
-           (long long)f.rows, profile, r.options.precision == PRECISION_F64 ? "f64" : "f32",
-           note[0] ? ", unverified" : "", r.out, f.seconds,
-           text_bytes((double)f.peak_bytes, bytes, sizeof bytes));
+    warn(&r, &f);
+    if (!a->json) print(&r, &f);
+    forward_result_free(&f);
     return forward_check(&f, err);
 }
 

@@ -178,6 +178,25 @@ static void access__aborts__when_it_is_outside_or_the_table_is_stale(void **stat
     assert_int_equal(signal_of(do_access, &good, NULL), 0);
 }
 
+static void plan__has_the_tables_of_make__and_no_pool(void **state)
+{
+    (void)state;
+    struct arena arena = ARENA_INIT;
+    struct err err = ERR_INIT;
+    struct cache plan, made;
+    const int64_t lengths[2] = {9, 3};
+    const struct cache_sizes sizes = {2, 2, lengths, 4, 3, 11};
+    assert_int_equal(cache_plan(&plan, &arena, &sizes, &err), ERR_OK);
+    assert_int_equal(cache_make(&made, &arena, 2, 2, lengths, 4, 3, 11, &err), ERR_OK);
+    assert_null(plan.pool);
+    assert_null(plan.own);
+    assert_int_equal(plan.blocks, made.blocks);
+    assert_memory_equal(plan.table, made.table, (size_t)(2 * plan.blocks_max) * sizeof *plan.table);
+    assert_int_equal(cache_pool(&plan, &arena, &err), ERR_OK);
+    assert_true(isnan(cache_read(&plan, 1, 1, 2)[2]));
+    arena_release(&arena, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,6 +206,7 @@ int main(void)
         cmocka_unit_test(write__is_read_back__and_touches_no_other_entry),
         cmocka_unit_test(make__is_an_error__when_the_block_size_or_the_size_cannot_be),
         cmocka_unit_test(make__is_an_error__when_the_pool_overflows),
+        cmocka_unit_test(plan__has_the_tables_of_make__and_no_pool),
         cmocka_unit_test(access__aborts__when_it_is_outside_or_the_table_is_stale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

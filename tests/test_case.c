@@ -381,6 +381,30 @@ static void moe__routes_ascending_ids__and_makes_chosen_experts_only(void **stat
     arena_release(&a, NULL);
 }
 
+/* The lists that ci/gpu.sh runs where there is a device. */
+static void lists_of_the_device__hold_cases_that_can_be_made(void **state)
+{
+    (void)state;
+    static const char *const lists[] = {"/fixtures/gpu/cases.txt", "/fixtures/gpu/sanitizer.txt"};
+    for (int i = 0; i < 2; i++) {
+        char path[512], line[CASE_INPUT];
+        int cases = 0;
+        snprintf(path, sizeof path, "%s%s", ASSAY_SOURCE_DIR, lists[i]);
+        FILE *f = fopen(path, "r");
+        assert_non_null(f);
+        while (fgets(line, sizeof line, f)) {
+            struct op_case c;
+            line[strcspn(line, "\n")] = '\0';
+            if (!line[0] || line[0] == '#') continue;
+            parse(&c, line);
+            assert_true(case_word_is(&c, "profile", "gpu"));
+            cases++;
+        }
+        fclose(f);
+        assert_true(cases > 20);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +414,7 @@ int main(void)
         cmocka_unit_test(line__keeps_lists),
         cmocka_unit_test(line__is_refused__when_wrong),
         cmocka_unit_test(line__is_refused__when_too_long),
+        cmocka_unit_test(lists_of_the_device__hold_cases_that_can_be_made),
         cmocka_unit_test(line__is_refused__when_it_would_be_too_long_with_every_parameter),
         cmocka_unit_test(case__is_refused__when_keys_contradict),
         cmocka_unit_test(case__is_refused__when_memory_is_short),

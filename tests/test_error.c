@@ -68,7 +68,7 @@ static void sentence_and_exit__exist_for_every_code(void **state)
     (void)state;
     static const int exits[ERR_COUNT] = {
         [ERR_DIFF] = 1, [ERR_USAGE] = 2,  [ERR_INPUT] = 2, [ERR_MEMORY] = 3,
-        [ERR_IO] = 3,   [ERR_DEVICE] = 3, [ERR_FAULT] = 4};
+        [ERR_IO] = 3,   [ERR_DEVICE] = 3, [ERR_FAULT] = 4, [ERR_PROCESS] = 3};
     for (int code = 0; code < ERR_COUNT; code++) {
         assert_true(strlen(err_sentence((enum err_code)code)) > 5);
         assert_int_equal(err_exit((enum err_code)code), exits[code]);
@@ -115,7 +115,7 @@ static void note__adds_context_in_order_and_stops_when_full(void **state)
     assert_string_equal(err_line(&e, line, sizeof line), "read: f (rank 2) (expert 17; layer 3)");
     for (int i = 0; i < 20; i++) err_note(&e, "more %d", i);
     assert_int_equal(e.notes, ERR_NOTES);
-    assert_string_equal(e.note[ERR_NOTES - 1], "more 3");
+    assert_string_equal(e.note[ERR_NOTES - 1], "more 5");
 }
 
 static void line__has_wanted_without_found(void **state)

@@ -250,6 +250,16 @@ static void list_draft__has_the_taps_of_every_step_in_order(void **state)
     free(taps);
 }
 
+static void dtype__is_float32__for_what_is_summed_and_not_rounded(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < TAP_KINDS; kind++) {
+        bool sum = kind == TAP_ROUTER_LOGITS || kind == TAP_EXPERT_WEIGHTS || kind == TAP_LOGITS ||
+                   kind == TAP_DRAFT_LOGITS;
+        assert_int_equal(tap_dtype(kind, DT_BF16), sum ? DT_F32 : DT_BF16);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +271,7 @@ int main(void)
         cmocka_unit_test(parse__takes_layer_zero_and_large_layers),
         cmocka_unit_test(op__names_the_op_that_makes_each_tap),
         cmocka_unit_test(list_draft__has_the_taps_of_every_step_in_order),
+        cmocka_unit_test(dtype__is_float32__for_what_is_summed_and_not_rounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

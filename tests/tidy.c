@@ -254,6 +254,9 @@ struct arrow {
 };
 
 static const struct arrow arrows[] = {
+    /* The plain part of a kernel, shared by host and device, is tested where there is no device. */
+    {"tests/test_mla_split.c", {"core/", "gpu/mla_split.h", "tests/"}},
+    {"tests/test_moe_pack.c", {"core/", "gpu/moe_pack.h", "gpu/moe_tiles.h", "tests/"}},
     {"tests/naive/", {"core/", "tests/naive/"}},
     {"tests/install/", {"core/"}},
     {"tests/", {"core/", "ref/", "compat/", "reports/", "harness/", "tests/"}},

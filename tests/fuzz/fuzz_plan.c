@@ -18,10 +18,8 @@ static void check_step(const struct plan *p, int i)
     const struct plan_step *s = &p->step[i];
     CHECK(s->name && s->name[0] && s->at.line > 0 && s->at.column > 0);
     CHECK(s->kind >= 0 && s->kind < PLAN_KINDS);
-    CHECK(s->kind != PLAN_FAULT || s->gap.key);
     CHECK(s->kind != PLAN_FORWARD || s->model.text);
-    CHECK(s->kind != PLAN_DIFF ||
-          (s->word[0].text && (s->word[1].text || s->model.text || s->gap.key)));
+    CHECK(s->kind != PLAN_DIFF || (s->word[0].text && (s->word[1].text || s->model.text)));
     CHECK(!s->expect.given || s->expect.verdict);
     CHECK(s->options >= 0 && s->options <= PLAN_OPTIONS);
     for (int w = 0; w < 2; w++) check_text(p, &s->word[w], i);

@@ -48,6 +48,10 @@ if(ASSAY_HAS_CUDA)
   endforeach()
   string(REPLACE "-DNDEBUG" "" CMAKE_CUDA_FLAGS_RELEASE "${CMAKE_CUDA_FLAGS_RELEASE}")
 
+  find_package(CUDAToolkit REQUIRED)
+  if(NOT TARGET CUDA::cublasLt)
+    message(FATAL_ERROR "cuBLASLt was not found beside ${CMAKE_CUDA_COMPILER}: install it, or set -DASSAY_CUDA=OFF")
+  endif()
   file(GLOB gpu_sources CONFIGURE_DEPENDS gpu/*.cu)
   set(gpu_summary "yes (CUDA ${CMAKE_CUDA_COMPILER_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES})")
 else()
@@ -57,8 +61,13 @@ endif()
 add_library(assay_gpu OBJECT ${gpu_sources})
 target_link_libraries(assay_gpu PUBLIC assay_flags)
 if(ASSAY_HAS_CUDA)
+  target_link_libraries(assay_gpu PUBLIC CUDA::cublasLt)
+  list(JOIN CMAKE_CUDA_ARCHITECTURES ", " gpu_architectures)
+  target_compile_definitions(assay_gpu PRIVATE ASSAY_CUDA_ARCHITECTURES="${gpu_architectures}")
+  # In C++ -Wshadow blames functions of the name of their struct, and -Wextra enum constants as sizes, both of which
+  # this tree uses as C does: of the first the locals, of the second its other members.
   target_compile_options(assay_gpu PRIVATE
-    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow,-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>
+    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wshadow=local,-Wunused-parameter,-Wimplicit-fallthrough,-Wtype-limits,-Wempty-body,-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=>
     $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${ASSAY_WERROR}>>:-Werror=all-warnings -Xcompiler=-Werror>)
 endif()
 message(STATUS "gpu: ${gpu_summary}")

@@ -1,0 +1,124 @@
+/* linear.cu: which kernel makes a product, and op linear; see linear.cuh. Test: assay op linear
+ * --sweep --on ref,gpu */
+#include "gpu/linear.cuh"
+
+#include "core/matrix.h"
+#include "gpu/ops.h"
+
+#include <math.h>
+
+/* The largest power of two up to 16 that an address and a step in bytes divide by. */
+static int64_t alignment(const void *data, int64_t step)
+{
+    int64_t a = 16;
+    while (((uintptr_t)data | (uintptr_t)step) % (uintptr_t)a) a /= 2;
+    return a;
+}
+
+static enum err_code dense_product(struct gpu *g, int64_t T, const bf16 *x,
+                                   const struct gpu_matrix *w, void *y, enum dtype ytype,
+                                   bool *done, struct err *err)
+{
+    struct lt_shape s = {};
+    s.m = w->out;
+    s.n = T;
+    s.k = s.lda = s.ldb = w->in;
+    s.ldc = w->out;
+    s.batch = 1;
+    s.align_a = alignment(w->data.data, w->in * (int64_t)sizeof(bf16));
+    s.align_b = alignment(x, w->in * (int64_t)sizeof(bf16));
+    s.align_c = alignment(y, w->out * dtype_size(ytype));
+    s.transpose = 1;
+    s.type = ytype;
+    return linear_lt(g, &s, w->data.data, x, y, done, err);
+}
+
+enum err_code gpu_linear(struct gpu *g, int64_t T, const bf16 *x, const struct gpu_matrix *w,
+                         void *y, enum dtype ytype, struct err *err)
+{
+    bool done = false;
+    if (T == 0) return ERR_OK;
+    if (linear_few_fits(T, x, w)) return linear_few(g, T, x, w, y, ytype, err);
+    if (w->format == MATRIX_DENSE && w->data.dtype == DT_BF16 &&
+        dense_product(g, T, x, w, y, ytype, &done, err) != ERR_OK)
+        return err->code;
+    return done ? ERR_OK : linear_any(g, T, x, w, y, ytype, err);
+}
+
+enum err_code gpu_linear_batched(struct gpu *g, const struct gpu_batched *b, struct err *err)
+{
+    const int64_t size = sizeof(bf16);
+    struct lt_shape s = {};
+    bool done = false;
+    if (b->T == 0 || b->heads == 0) return ERR_OK;
+    s.m = b->n;
+    s.n = b->T;
+    s.k = b->k;
+    s.lda = b->ldw;
+    s.ldb = b->ldx;
+    s.ldc = b->ldy;
+    s.batch = b->heads;
+    s.step_a = b->w_step;
+    s.step_b = b->x_step;
+    s.step_c = b->y_step;
+    s.align_a = alignment(b->w, (b->ldw | b->w_step) * size);
+    s.align_b = alignment(b->x, (b->ldx | b->x_step) * size);
+    s.align_c = alignment(b->y, (b->ldy | b->y_step) * size);
+    s.transpose = b->transpose;
+    s.type = DT_BF16;
+    if (linear_lt(g, &s, b->w, b->x, b->y, &done, err) != ERR_OK || done) return err->code;
+    return linear_any_batched(g, b, err);
+}
+
+/* ---- adapters ---- */
+
+static bool all_finite(const double *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(x[i])) return false;
+    }
+    return true;
+}
+
+enum err_code gpu_linear_explain(const double *x, int64_t nx, const double *y, int64_t ny,
+                                 const struct matrix *const *m, int count, struct err *err)
+{
+    if (all_finite(y, ny) || !all_finite(x, nx)) return ERR_OK;
+    for (int i = 0; i < count && err->code == ERR_OK; i++) (void)!matrix_find_bad(m[i], err);
+    return err->code;
+}
+
+static enum err_code fetch_output(struct gpu *g, const struct gpu_linear_op *op, const void *y,
+                                  enum dtype type, struct err *err)
+{
+    int64_t n = op->T * op->w->out;
+    if (type == DT_F32) return gpu_fetch_f32(g, op->y, (const float *)y, n, "linear output", err);
+    return gpu_fetch_act(g, op->y, (const bf16 *)y, n, "linear output", err);
+}
+
+enum err_code gpu_linear_run(const struct gpu_linear_op *op, struct run *run, struct err *err)
+{
+    struct profile own;
+    if (profile_find("gpu", &own, err) != ERR_OK) return err->code;
+    struct gpu *g = gpu_enter(op->name, run, err);
+    if (!g) return err->code;
+    struct gpu_mark m = gpu_mark(g);
+    struct gpu_matrix w;
+    enum dtype type = own.rounds[op->point] ? DT_BF16 : DT_F32;
+    bf16 *x = gpu_send_act(g, op->x, op->T, op->w->in, "linear input", err);
+    void *y =
+        x ? gpu_alloc(g, op->T * op->w->out, (size_t)dtype_size(type), "linear output", err) : NULL;
+    if (y && gpu_matrix_send(g, op->w, false, &w, err) == ERR_OK &&
+        gpu_linear(g, op->T, x, &w, y, type, err) == ERR_OK &&
+        fetch_output(g, op, y, type, err) == ERR_OK)
+        (void)!gpu_linear_explain(op->x, op->T * op->w->in, op->y, op->T * op->w->out, &op->w, 1,
+                                  err);
+    return gpu_leave(g, m, err);
+}
+
+enum err_code linear_gpu(const struct linear *op, struct run *run, struct err *err)
+{
+    if (linear_check(op, err) != ERR_OK) return err->code;
+    const struct gpu_linear_op linear = {"linear", op->T, op->x, op->w, op->y, op->point};
+    return gpu_linear_run(&linear, run, err);
+}

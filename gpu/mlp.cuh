@@ -1,0 +1,15 @@
+/* mlp.cuh: SwiGLU feed-forward, ops mlp and moe.shared on the device. Contract: core/mlp.h. gate
+ * and up round to bf16 (RP_LINEAR), silu(gate) * up once (RP_ACT), the output once. */
+#ifndef ASSAY_GPU_MLP_CUH
+#define ASSAY_GPU_MLP_CUH
+
+#include "gpu/weights.cuh"
+
+enum err_code gpu_mlp(struct gpu *g, int64_t T, const bf16 *x, const struct gpu_matrix *gate,
+                      const struct gpu_matrix *up, const struct gpu_matrix *down, bf16 *y,
+                      struct err *err) ERR_USED;
+/* y [T, I] = bf16(silu(gate) * up); gate and up [T, ld] bf16. */
+enum err_code gpu_swiglu(struct gpu *g, int64_t T, int64_t I, const bf16 *gate, const bf16 *up,
+                         int64_t ld, bf16 *y, struct err *err) ERR_USED;
+
+#endif

@@ -1,0 +1,51 @@
+/* mla_split.h: how the tokens that a row sees are cut into parts which run side by side and are
+ * merged in ascending order; shared by the kernels and by what the host knows of them.
+ *
+ * The cut depends on the number of tokens seen and on nothing else: not on the other rows of a
+ * batch, the number of heads, or the device. A row therefore has the same bits alone and in any
+ * batch. The price: what would be one part in a full batch is up to MLA_PARTS, whose partial sums
+ * are written and read once more. Test: tests/test_mla_split.c */
+#ifndef ASSAY_GPU_MLA_SPLIT_H
+#define ASSAY_GPU_MLA_SPLIT_H
+
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define MLA_BOTH __host__ __device__
+#else
+#define MLA_BOTH
+#endif
+
+enum {
+    MLA_PAGE = 64,       /* tokens of a kernel's tile; a part is a whole number of them */
+    MLA_PARTS = 8,       /* of a context between the two limits */
+    MLA_PART_MIN = 256,  /* tokens: less is not worth a merge */
+    MLA_PART_MAX = 1024, /* tokens: more parts than MLA_PARTS from a context of 8192 on */
+};
+
+/* Tokens of every part but the last, for a row that sees `seen`. */
+MLA_BOTH static inline int64_t mla_part_tokens(int64_t seen)
+{
+    int64_t pages = (seen + MLA_PARTS * MLA_PAGE - 1) / (MLA_PARTS * MLA_PAGE);
+    int64_t tokens = pages * MLA_PAGE;
+    if (tokens < MLA_PART_MIN) return MLA_PART_MIN;
+    return tokens > MLA_PART_MAX ? MLA_PART_MAX : tokens;
+}
+
+/* Parts of a row that sees `seen` tokens; 0 for none. */
+MLA_BOTH static inline int64_t mla_parts(int64_t seen)
+{
+    if (seen <= 0) return 0;
+    int64_t tokens = mla_part_tokens(seen);
+    return (seen + tokens - 1) / tokens;
+}
+
+/* The most parts of any row that sees up to `context` tokens. */
+MLA_BOTH static inline int64_t mla_parts_most(int64_t context)
+{
+    if (context <= MLA_PARTS * MLA_PART_MIN) return mla_parts(context);
+    int64_t long_ones = (context + MLA_PART_MAX - 1) / MLA_PART_MAX;
+    return long_ones > MLA_PARTS ? long_ones : MLA_PARTS;
+}
+
+#endif

@@ -1,0 +1,222 @@
+/* moe.cu: op moe on the device; see moe.cuh. Steps: permutation (moe_align.cu), gate and up with
+ * SwiGLU, down (moe_gemm.cu, moe_stream.cu, moe_gemm_large.cu, moe_any.cu), sum (moe_combine.cu).
+ */
+#include "gpu/moe_parts.cuh"
+
+#include "core/matrix.h"
+#include "gpu/ops.h"
+
+#include <stdlib.h>
+
+/* ---- on the device ---- */
+
+/* Rows an expert on average decide: tokens of a tile cost time in the multiplying kernels, weights
+ * read again cost more. Thresholds measured on an H200 at hidden 7168, intermediate 2048. */
+struct moe_tactic moe_tactic_for(const struct gpu *g, int64_t T, int64_t top_k, int64_t E)
+{
+    static const struct {
+        int64_t rows; /* an expert, at most */
+        int32_t cap;
+    } caps[] = {{4, 8}, {14, 16}, {28, MOE_CAP_STREAM}};
+    const int64_t few = 8; /* beyond it the large kernel is faster, where there is one */
+    if (moe_has_large(g) && T * top_k > few * E) return {MOE_LARGE, MOE_CAP_LARGE};
+    for (size_t i = 0; i < sizeof caps / sizeof caps[0]; i++) {
+        if (T * top_k <= caps[i].rows * E)
+            return {moe_has_stream(g) ? MOE_STREAM : MOE_MMA, caps[i].cap};
+    }
+    return {MOE_MMA, MOE_CAP_MMA};
+}
+
+static enum err_code product(struct gpu *g, const struct moe_product *p, bool gated,
+                             struct moe_tactic how, struct err *err)
+{
+    if (how.kernel == MOE_LARGE) return moe_product_large(g, p, gated, err);
+    if (how.kernel == MOE_STREAM) return moe_product_stream(g, p, gated, how.cap, err);
+    return moe_product_mma(g, p, gated, how.cap, err);
+}
+
+__global__ static void moe_widen(int64_t T, int64_t H, int64_t ld, const bf16 *x, bf16 *y)
+{
+    int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < T * ld; i += step) {
+        int64_t h = i % ld;
+        y[i] = h < H ? x[i / ld * H + h] : __float2bfloat16_rn(0.0f);
+    }
+}
+
+/* x with rows of whole tiles, 16-byte aligned: itself, or a copy padded with zeros. */
+static const bf16 *widened(struct gpu *g, const struct gpu_moe *op, int64_t ld, struct err *err)
+{
+    int64_t H = op->experts->H;
+    if (ld == H && (uintptr_t)op->x % 16 == 0) return op->x;
+    bf16 *y = gpu_new<bf16>(g, op->T * ld, "rows of whole tiles", err);
+    if (!y || GPU_LAUNCH(g, err, "moe_widen", "", dim3((unsigned)(g->sms * 8)), dim3(256), 0,
+                         moe_widen, op->T, H, ld, op->x, y) != ERR_OK)
+        return NULL;
+    return y;
+}
+
+/* w13 with SwiGLU, then w2. act and out [pairs, ld of whole tiles]; out holds w13's input in the
+ * order of wgmma first where that kernel wants it, the rows [pairs, H] in the end. */
+static enum err_code products(struct gpu *g, const struct gpu_moe *op, const struct moe_plan *plan,
+                              struct moe_tactic how, bf16 *act, bf16 *out, struct err *err)
+{
+    const struct gpu_experts *e = op->experts;
+    struct moe_product p = {};
+    p.weights = (const char *)e->w13;
+    p.step = (int64_t)e->w13_step;
+    p.tiles_k = moe_tiles_k(e->H);
+    p.strips = moe_w13_rows(e->I) / MOE_TILE_ROWS;
+    p.ldx = p.tiles_k * MOE_TILE_K;
+    p.x = widened(g, op, p.ldx, err);
+    p.gather = plan->token_of;
+    p.tile = plan->tile;
+    p.tiles = plan->tiles;
+    p.y = act;
+    p.ldy = moe_pad(e->I, MOE_TILE_K);
+    p.cols = e->I;
+    if (!p.x) return err->code;
+    if (how.kernel == MOE_LARGE) {
+        if (moe_swizzle(g, plan, p.x, p.ldx, out, err) != ERR_OK) return err->code;
+        p.x = out;
+    }
+    if (product(g, &p, true, how, err) != ERR_OK) return err->code;
+    p.weights = (const char *)e->w2;
+    p.step = (int64_t)e->w2_step;
+    p.ldx = p.ldy;
+    p.tiles_k = moe_tiles_k(e->I);
+    p.strips = moe_pad(e->H, MOE_TILE_ROWS) / MOE_TILE_ROWS;
+    p.x = act;
+    p.gather = NULL;
+    p.y = out;
+    p.ldy = p.cols = e->H;
+    p.overlap = true;
+    return product(g, &p, false, how, err);
+}
+
+static enum err_code run_moe(struct gpu *g, const struct gpu_moe *op, struct err *err)
+{
+    const struct gpu_experts *x = op->experts;
+    struct moe_plan plan;
+    struct moe_tactic tactic = moe_tactic_for(g, op->T, op->top_k, x->E);
+    if (!x->packed) tactic = (struct moe_tactic){MOE_MMA, MOE_CAP_MMA};
+    int64_t wide_I = x->packed ? moe_pad(x->I, MOE_TILE_K) : x->I;
+    int64_t wide_H = x->packed ? moe_pad(x->H, MOE_TILE_K) : x->H;
+    /* moe_stream.cu counts 16-byte pieces of the rows it reads in 32 bits. */
+    if (op->T * op->top_k * (wide_I > wide_H ? wide_I : wide_H) / 8 > UINT32_MAX)
+        return err_set(err, ERR_INPUT, "run experts|op moe on gpu|%lld rows at once|fewer",
+                       (long long)op->T);
+    if (moe_plan_new(g, op->T, op->top_k, x->E, tactic.cap, &plan, err) != ERR_OK) return err->code;
+    bf16 *act = gpu_new<bf16>(g, plan.pairs * wide_I, "experts' activations", err);
+    bf16 *out = gpu_new<bf16>(g, plan.pairs * wide_H, "experts' rows", err);
+    if (!act || !out || moe_align(g, &plan, op->top_k, op->ids, err) != ERR_OK ||
+        (x->packed ? products(g, op, &plan, tactic, act, out, err)
+                   : moe_any(g, op, &plan, act, out, err)) != ERR_OK)
+        return err->code;
+    return moe_combine(g, op, &plan, out, err);
+}
+
+enum err_code gpu_moe(struct gpu *g, const struct gpu_moe *op, struct err *err)
+{
+    if (op->T == 0) return ERR_OK;
+    struct gpu_mark mark = gpu_mark(g);
+    (void)!run_moe(g, op, err);
+    gpu_release(g, mark);
+    return err->code;
+}
+
+/* ---- the op's adapter ---- */
+
+/* The experts that were chosen, in ascending id, under numbers of their own. */
+struct chosen {
+    int32_t *number; /* [E]: -1 or the number */
+    int32_t *ids;    /* [T, top_k]: numbers */
+    int64_t count;
+};
+
+static enum err_code choose(const struct moe *op, struct chosen *c, struct err *err)
+{
+    int64_t pairs = op->T * op->top_k;
+    c->number = (int32_t *)calloc((size_t)op->E, sizeof *c->number);
+    c->ids = (int32_t *)calloc((size_t)pairs, sizeof *c->ids);
+    if (!c->number || !c->ids)
+        return err_set(err, ERR_MEMORY, "list experts|op moe on gpu|%lld pairs|memory",
+                       (long long)pairs);
+    for (int64_t i = 0; i < pairs; i++) c->number[op->ids[i]] = 1;
+    c->count = 0;
+    for (int64_t e = 0; e < op->E; e++) c->number[e] = c->number[e] ? (int32_t)c->count++ : -1;
+    for (int64_t i = 0; i < pairs; i++) c->ids[i] = c->number[op->ids[i]];
+    return ERR_OK;
+}
+
+static enum err_code give_expert(const struct moe *op, int64_t e, struct expert *out,
+                                 struct err *err)
+{
+    if (op->expert(op->ctx, e, out, err) != ERR_OK ||
+        matrix_want(&out->gate, "expert gate", op->I, op->H, err) != ERR_OK ||
+        matrix_want(&out->up, "expert up", op->I, op->H, err) != ERR_OK ||
+        matrix_want(&out->down, "expert down", op->H, op->I, err) != ERR_OK)
+        return err_note(err, "expert %lld", (long long)e);
+    return ERR_OK;
+}
+
+/* Opens and loads them. Packed where every one of them can be. */
+static enum err_code load_chosen(struct gpu *g, const struct moe *op, const struct chosen *c,
+                                 struct gpu_experts *out, struct err *err)
+{
+    struct expert from;
+    bool packed = true;
+    for (int64_t e = 0; e < op->E; e++) {
+        if (c->number[e] < 0) continue;
+        if (give_expert(op, e, &from, err) != ERR_OK) return err->code;
+        packed = packed && gpu_expert_packs(&from);
+    }
+    if (gpu_experts_open(g, c->count, op->H, op->I, packed, out, err) != ERR_OK) return err->code;
+    for (int64_t e = 0; e < op->E; e++) {
+        if (c->number[e] < 0) continue;
+        if (give_expert(op, e, &from, err) != ERR_OK ||
+            gpu_experts_load(g, out, c->number[e], &from, err) != ERR_OK)
+            return err->code;
+    }
+    return ERR_OK;
+}
+
+static enum err_code run_chosen(struct gpu *g, const struct moe *op, const struct chosen *c,
+                                const struct gpu_experts *experts, struct err *err)
+{
+    int64_t pairs = op->T * op->top_k, n = op->T * op->H;
+    int32_t *ids = gpu_new<int32_t>(g, pairs, "expert ids", err);
+    bf16 *x = gpu_send_act(g, op->x, op->T, op->H, "the rows", err);
+    float *weights = gpu_send_f32(g, op->weights, pairs, "the routing weights", err);
+    bf16 *y = gpu_new<bf16>(g, n, "the result", err);
+    if (!ids || !x || !weights || !y ||
+        gpu_send(g, ids, c->ids, (size_t)pairs * sizeof *ids, "expert ids", err) != ERR_OK)
+        return err->code;
+    struct gpu_moe moe = {};
+    moe.T = op->T;
+    moe.top_k = op->top_k;
+    moe.x = x;
+    moe.ids = ids;
+    moe.weights = weights;
+    moe.experts = experts;
+    moe.sum_scale = op->sum_scale;
+    moe.y = y;
+    if (gpu_moe(g, &moe, err) != ERR_OK) return err->code;
+    return gpu_fetch_act(g, op->y, y, n, "the result", err);
+}
+
+enum err_code moe_gpu(const struct moe *op, struct run *run, struct err *err)
+{
+    if (moe_check(op, err) != ERR_OK || op->T == 0) return err->code;
+    struct gpu *g = gpu_enter("moe", run, err);
+    if (!g) return err->code;
+    struct gpu_mark mark = gpu_mark(g);
+    struct gpu_experts experts = {};
+    struct chosen c = {};
+    if (choose(op, &c, err) == ERR_OK && load_chosen(g, op, &c, &experts, err) == ERR_OK)
+        (void)!run_chosen(g, op, &c, &experts, err);
+    gpu_experts_close(g, &experts);
+    free(c.number);
+    free(c.ids);
+    return gpu_leave(g, mark, err);
+}

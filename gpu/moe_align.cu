@@ -1,0 +1,212 @@
+/* moe_align.cu: which row of the permuted order is which pair, and the list of tiles; see
+ * moe_parts.cuh and moe_tiles.h. A stable counting sort by expert: the same order each run, without
+ * a cursor that threads race for. An id outside [0, E) is skipped before anything is looked up.
+ *
+ * Few pairs: one block does it all. More: chunks are counted (moe_count), one block sums up
+ * (moe_scan), then every chunk places its pairs (moe_place), one warp walking through it in order.
+ */
+#include "gpu/moe_parts.cuh"
+
+enum { ALIGN_THREADS = 512, ALIGN_WARPS = ALIGN_THREADS / 32, SCAN_STEP = 16 };
+
+/* Rows in the low half, tiles in the high one: one scan for both. */
+__device__ static inline unsigned long long scan_item(int32_t rows, int32_t cap)
+{
+    return (unsigned long long)moe_parts(rows, cap) << 32 | (unsigned)rows;
+}
+
+/* Sum of v of the threads before this one; *all: of all. */
+__device__ static unsigned long long block_scan(unsigned long long v, unsigned long long *all)
+{
+    __shared__ unsigned long long warp_sum[ALIGN_WARPS];
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    unsigned long long sum = v;
+    for (int step = 1; step < 32; step *= 2) {
+        unsigned long long other = __shfl_up_sync(~0u, sum, step);
+        if (lane >= step) sum += other;
+    }
+    __syncthreads();
+    if (lane == 31) warp_sum[warp] = sum;
+    __syncthreads();
+    unsigned long long before = 0;
+    *all = 0;
+    for (int w = 0; w < ALIGN_WARPS; w++) {
+        if (w < warp) before += warp_sum[w];
+        *all += warp_sum[w];
+    }
+    return before + sum - v;
+}
+
+/* From the rows of each expert: offsets and tiles. Called by a whole block; `rows` and the result
+ * may be the same array of shared or global memory, [E]: it then holds the first rows. */
+__device__ static void list_experts(const struct moe_plan &p, int32_t *rows)
+{
+    unsigned long long base = 0;
+    for (int64_t first = 0; first < p.E; first += ALIGN_THREADS) {
+        int64_t e = first + threadIdx.x;
+        int32_t n = e < p.E ? rows[e] : 0;
+        unsigned long long all, at = base + block_scan(scan_item(n, p.cap), &all);
+        int32_t row = (int32_t)(at & 0xffffffffu), tile = (int32_t)(at >> 32);
+        if (e < p.E) {
+            rows[e] = row;
+            p.offset[e] = row;
+            for (int32_t i = 0; i < moe_parts(n, p.cap); i++)
+                p.tile[tile + i] = moe_part((int32_t)e, row, n, p.cap, i);
+        }
+        base += all;
+    }
+    if (threadIdx.x == 0) {
+        p.offset[p.E] = (int32_t)(base & 0xffffffffu);
+        *p.tiles = (int32_t)(base >> 32);
+    }
+}
+
+__device__ static inline int32_t id_of(const int32_t *ids, int64_t pair, int64_t end, int64_t E)
+{
+    int32_t id = pair < end ? ids[pair] : -1;
+    return id >= 0 && id < E ? id : -1;
+}
+
+/* The next 32 pairs of a warp that walks in order: how many of `next[id]` come before this lane's,
+ * which are then counted. -1 where the lane has no expert. */
+__device__ static inline int32_t take_place(int32_t *next, int32_t id)
+{
+    int lane = threadIdx.x % 32;
+    unsigned same = __match_any_sync(~0u, id);
+    int32_t place = id < 0 ? -1 : next[id] + __popc(same & ((1u << lane) - 1));
+    __syncwarp();
+    if (id >= 0 && (same >> lane) == 1u) next[id] = place + 1;
+    __syncwarp();
+    return place;
+}
+
+__device__ static inline void put_pair(const struct moe_plan &p, int64_t pair, int64_t top_k,
+                                       int32_t row)
+{
+    p.row_of[pair] = row;
+    if (row >= 0) p.token_of[row] = (int32_t)(pair / top_k);
+}
+
+__global__ static void __launch_bounds__(ALIGN_THREADS)
+    moe_align_small(const struct moe_plan p, int64_t top_k, const int32_t *ids)
+{
+    extern __shared__ int32_t rows[]; /* [E], then of each pair its place among the expert's */
+    int32_t *place = rows + p.E;
+    for (int64_t e = threadIdx.x; e < p.E; e += ALIGN_THREADS) rows[e] = 0;
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        for (int64_t first = 0; first < p.pairs; first += 32) {
+            int64_t pair = first + threadIdx.x;
+            int32_t at = take_place(rows, id_of(ids, pair, p.pairs, p.E));
+            if (pair < p.pairs) place[pair] = at;
+        }
+    }
+    __syncthreads();
+    list_experts(p, rows);
+    __syncthreads();
+    for (int64_t pair = threadIdx.x; pair < p.pairs; pair += ALIGN_THREADS) {
+        int32_t id = id_of(ids, pair, p.pairs, p.E);
+        put_pair(p, pair, top_k, id < 0 ? -1 : rows[id] + place[pair]);
+    }
+}
+
+/* Pairs of each expert in a chunk; sums of integers have no order. */
+__global__ static void moe_count(const struct moe_plan p, const int32_t *ids)
+{
+    extern __shared__ int32_t count[];
+    int64_t first = blockIdx.x * p.chunk,
+            end = first + p.chunk < p.pairs ? first + p.chunk : p.pairs;
+    for (int64_t e = threadIdx.x; e < p.E; e += blockDim.x) count[e] = 0;
+    __syncthreads();
+    for (int64_t pair = first + threadIdx.x; pair < end; pair += blockDim.x) {
+        int32_t id = id_of(ids, pair, end, p.E);
+        if (id >= 0) atomicAdd(&count[id], 1);
+    }
+    __syncthreads();
+    for (int64_t e = threadIdx.x; e < p.E; e += blockDim.x)
+        p.chunk_count[blockIdx.x * p.E + e] = count[e];
+}
+
+/* Counts of chunks become the places before each chunk, then experts and tiles are listed. Counts
+ * are read SCAN_STEP at a time: a load must not wait for the store before it. */
+__global__ static void __launch_bounds__(ALIGN_THREADS) moe_scan(const struct moe_plan p)
+{
+    extern __shared__ int32_t rows[];
+    for (int64_t e = threadIdx.x; e < p.E; e += ALIGN_THREADS) {
+        int32_t sum = 0;
+        for (int64_t first = 0; first < p.chunks; first += SCAN_STEP) {
+            int32_t n[SCAN_STEP];
+#pragma unroll
+            for (int c = 0; c < SCAN_STEP; c++)
+                n[c] = first + c < p.chunks ? p.chunk_count[(first + c) * p.E + e] : 0;
+#pragma unroll
+            for (int c = 0; c < SCAN_STEP; c++) {
+                if (first + c < p.chunks) p.chunk_count[(first + c) * p.E + e] = sum;
+                sum += n[c];
+            }
+        }
+        rows[e] = sum;
+    }
+    __syncthreads();
+    list_experts(p, rows);
+}
+
+/* One warp a chunk. */
+__global__ static void moe_place(const struct moe_plan p, int64_t top_k, const int32_t *ids)
+{
+    extern __shared__ int32_t next[];
+    int64_t first = blockIdx.x * p.chunk,
+            end = first + p.chunk < p.pairs ? first + p.chunk : p.pairs;
+    for (int64_t e = threadIdx.x; e < p.E; e += 32)
+        next[e] = p.offset[e] + p.chunk_count[blockIdx.x * p.E + e];
+    __syncwarp();
+    for (int64_t at = first; at < end; at += 32) {
+        int64_t pair = at + threadIdx.x;
+        int32_t row = take_place(next, id_of(ids, pair, end, p.E));
+        if (pair < end) put_pair(p, pair, top_k, row);
+    }
+}
+
+enum err_code moe_plan_new(struct gpu *g, int64_t T, int64_t top_k, int64_t E, int32_t cap,
+                           struct moe_plan *out, struct err *err)
+{
+    struct moe_plan p = {};
+    p.pairs = T * top_k;
+    p.E = E;
+    p.cap = cap;
+    if (p.pairs > INT32_MAX || E > MOE_EXPERTS_MAX)
+        return err_set(err, ERR_INPUT,
+                       "route tokens to experts|op moe on gpu|%lld tokens, %lld slots, %lld "
+                       "experts|at most 2^31 - 1 pairs and %d experts",
+                       (long long)T, (long long)top_k, (long long)E, MOE_EXPERTS_MAX);
+    p.tiles_max = moe_tiles_max(p.pairs, E, cap);
+    if (p.pairs > MOE_PAIRS_SMALL) {
+        p.chunk = moe_chunk(p.pairs);
+        p.chunks = (p.pairs + p.chunk - 1) / p.chunk;
+        p.chunk_count = gpu_new<int32_t>(g, p.chunks * E, "counts of experts", err);
+    }
+    p.token_of = gpu_new<int32_t>(g, p.pairs, "tokens of rows", err);
+    p.row_of = gpu_new<int32_t>(g, p.pairs, "rows of tokens", err);
+    p.tile = gpu_new<struct moe_tile>(g, p.tiles_max, "tiles of experts", err);
+    p.offset = gpu_new<int32_t>(g, E + 1, "first rows of experts", err);
+    p.tiles = gpu_new<int32_t>(g, 1, "number of tiles", err);
+    *out = p;
+    return err->code;
+}
+
+enum err_code moe_align(struct gpu *g, const struct moe_plan *p, int64_t top_k, const int32_t *ids,
+                        struct err *err)
+{
+    size_t shared = (size_t)p->E * sizeof(int32_t);
+    if (!p->chunk_count)
+        return GPU_LAUNCH(g, err, "moe_align_small", "one block", dim3(1), dim3(ALIGN_THREADS),
+                          shared + (size_t)p->pairs * sizeof(int32_t), moe_align_small, *p, top_k,
+                          ids);
+    dim3 grid((unsigned)p->chunks);
+    if (GPU_LAUNCH(g, err, "moe_count", "", grid, dim3(256), shared, moe_count, *p, ids) !=
+            ERR_OK ||
+        GPU_LAUNCH(g, err, "moe_scan", "", dim3(1), dim3(ALIGN_THREADS), shared, moe_scan, *p) !=
+            ERR_OK)
+        return err->code;
+    return GPU_LAUNCH(g, err, "moe_place", "", grid, dim3(32), shared, moe_place, *p, top_k, ids);
+}

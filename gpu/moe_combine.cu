@@ -1,0 +1,81 @@
+/* moe_combine.cu: the weighted sum of a token's experts, op moe's last step; see moe_parts.cuh. A
+ * thread owns columns of one token and adds the experts in ascending id (ids ascend in a row), in
+ * float32: the same bits whatever stands beside it. */
+#include "gpu/moe_parts.cuh"
+
+enum { COMBINE_THREADS = 256 };
+
+struct combine {
+    int64_t H, top_k;
+    const bf16 *rows;      /* [.., H] */
+    const int32_t *row_of; /* [T, top_k] */
+    const float *weights;  /* [T, top_k] */
+    float sum_scale;
+    const bf16 *shared;
+    bf16 *routed, *y;
+};
+
+/* N bf16 that lie together, read and written at once. */
+template <int N> struct alignas(2 * N) piece {
+    bf16 v[N];
+};
+
+template <int N> __device__ static inline struct piece<N> piece_at(const bf16 *x, int64_t i) {
+    return *reinterpret_cast<const struct piece<N> *>(x + i);
+}
+
+template <int N>
+__global__ static void moe_sum(const struct combine c)
+{
+    int64_t t = blockIdx.x, step = (int64_t)gridDim.y * COMBINE_THREADS * N;
+    const int32_t *row_of = c.row_of + t * c.top_k;
+    const float *weights = c.weights + t * c.top_k;
+    for (int64_t h = ((int64_t)blockIdx.y * COMBINE_THREADS + threadIdx.x) * N; h < c.H;
+         h += step) {
+        float sum[N] = {};
+        struct piece<N> routed, y;
+#pragma unroll 4
+        for (int64_t j = 0; j < c.top_k; j++) {
+            int32_t row = row_of[j];
+            if (row < 0) continue;
+            struct piece<N> x = piece_at<N>(c.rows, row * c.H + h);
+#pragma unroll
+            for (int i = 0; i < N; i++) sum[i] = fmaf(weights[j], __bfloat162float(x.v[i]), sum[i]);
+        }
+#pragma unroll
+        for (int i = 0; i < N; i++) routed.v[i] = __float2bfloat16_rn(sum[i] * c.sum_scale);
+        y = routed;
+        if (c.shared) {
+            struct piece<N> s = piece_at<N>(c.shared, t * c.H + h);
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                y.v[i] =
+                    __float2bfloat16_rn(__bfloat162float(routed.v[i]) + __bfloat162float(s.v[i]));
+        }
+        if (c.routed) *reinterpret_cast<struct piece<N> *>(c.routed + t * c.H + h) = routed;
+        *reinterpret_cast<struct piece<N> *>(c.y + t * c.H + h) = y;
+    }
+}
+
+/* Rows begin at multiples of 16 bytes. */
+static bool by_eight(int64_t H, const void *p)
+{
+    return H % 8 == 0 && (uintptr_t)p % 16 == 0;
+}
+
+enum err_code moe_combine(struct gpu *g, const struct gpu_moe *op, const struct moe_plan *p,
+                          const bf16 *rows, struct err *err)
+{
+    int64_t H = op->experts->H;
+    struct combine c = {H,          op->top_k,  rows, p->row_of, op->weights, (float)op->sum_scale,
+                        op->shared, op->routed, op->y};
+    bool wide = by_eight(H, rows) && by_eight(H, op->shared) && by_eight(H, op->routed) &&
+                by_eight(H, op->y);
+    int64_t columns = COMBINE_THREADS * (wide ? 8 : 1), parts = (H + columns - 1) / columns;
+    dim3 grid((unsigned)op->T, (unsigned)(parts < 64 ? parts : 64));
+    if (wide)
+        return GPU_LAUNCH(g, err, "moe_sum", "8 columns a thread", grid, dim3(COMBINE_THREADS), 0,
+                          moe_sum<8>, c);
+    return GPU_LAUNCH(g, err, "moe_sum", "1 column a thread", grid, dim3(COMBINE_THREADS), 0,
+                      moe_sum<1>, c);
+}

@@ -1,0 +1,328 @@
+/* moe_gemm_large.cu: grouped products with INT4 weights for many rows an expert, by wgmma; see
+ * moe_parts.cuh and moe_pack.h. Compute capability 9.0 alone (sm_90a); older cards take
+ * moe_gemm.cu.
+ *
+ * A block computes 256 rows of the matrix (four strips) for up to 128 tokens. Two warpgroups
+ * multiply, each two strips: the codes become the register operand A of wgmma, warp w of a
+ * warpgroup owning m16 block w; the tokens lie in shared memory as operand B. While one k16 step is
+ * multiplied, the codes of the next become values. One warp loads. Blocks are persistent, and the
+ * loader runs ahead into the next tile.
+ *
+ * A stage of the ring is 64 columns. All of it comes as bulk copies: codes and scales because they
+ * are packed in tiles, tokens because moe_swizzle() and the epilogue of w13 have put them into the
+ * order in which the instruction wants them. Gathering them with cp.async instead saves that copy
+ * (3 % of 4096 rows' time), but its writes are those of ordinary stores: a fence that waits for
+ * them stood in every stage, and cost more. */
+#include "gpu/moe_barrier.cuh"
+#include "gpu/moe_mma.cuh"
+#include "gpu/moe_wgmma.cuh"
+
+enum {
+    LARGE_STRIPS = 4, /* of a block */
+    LARGE_TOKENS = MOE_CAP_LARGE,
+    LARGE_STAGES = 8,
+    LARGE_B = LARGE_TOKENS * MOE_TILE_K * 2,
+    LARGE_A = LARGE_STRIPS * MOE_TILE_BYTES,
+    LARGE_BARRIERS = LARGE_STAGES * (LARGE_A + LARGE_B),      /* offset of the barriers */
+    LARGE_SHARED = LARGE_BARRIERS + LARGE_STAGES * 16 + 1024, /* and room to align */
+    LARGE_LOADERS = 128, /* a warpgroup, of which one warp works: registers go by warpgroups */
+    LARGE_THREADS = 3 * 128,
+    LARGE_WARPS = 8 /* that multiply */
+};
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900 && defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define LARGE_HERE 1
+#endif
+
+/* Addresses in shared memory; full and empty barriers follow each other. */
+struct large_ring {
+    uint32_t b, a, full, empty;
+};
+
+#ifdef LARGE_HERE
+
+/* ---- which tile ---- */
+
+struct large_task {
+    struct moe_tile tile;
+    int32_t strip;  /* first of the block's */
+    int32_t strips; /* that exist */
+};
+
+__device__ static inline struct large_task task_of(const struct moe_product &p, int32_t task)
+{
+    int32_t per_tile = (int32_t)(p.strips + LARGE_STRIPS - 1) / LARGE_STRIPS;
+    struct large_task t;
+    t.tile = p.tile[task / per_tile];
+    t.strip = task % per_tile * LARGE_STRIPS;
+    t.strips =
+        (int32_t)p.strips - t.strip < LARGE_STRIPS ? (int32_t)p.strips - t.strip : LARGE_STRIPS;
+    return t;
+}
+
+__device__ static inline int32_t task_count(const struct moe_product &p)
+{
+    return *p.tiles * ((int32_t)(p.strips + LARGE_STRIPS - 1) / LARGE_STRIPS);
+}
+
+/* ---- loading ---- */
+
+/* One warp: lane i < 4 brings strip i of the block, lane 4 the tokens. */
+__device__ static inline void load_task(const struct moe_product &p, const struct large_task &t,
+                                        const struct large_ring &ring, struct ring_place &put)
+{
+    int lane = threadIdx.x % 32;
+    uint32_t tokens = (uint32_t)t.tile.rows * MOE_TILE_K * 2;
+    uint32_t bytes = lane < LARGE_STRIPS ? MOE_TILE_BYTES : tokens;
+    const char *from = lane < LARGE_STRIPS ? p.weights + t.tile.expert * p.step +
+                                                 (t.strip + lane) * p.tiles_k * MOE_TILE_BYTES
+                                           : (const char *)(p.x + t.tile.first * p.ldx);
+    uint32_t to = lane < LARGE_STRIPS ? ring.a + lane * MOE_TILE_BYTES : ring.b;
+    uint32_t step = lane < LARGE_STRIPS ? LARGE_A : LARGE_B;
+    bool mine = lane < t.strips || lane == LARGE_STRIPS;
+    for (int kt = 0; kt < (int)p.tiles_k; kt++) {
+        uint32_t full = ring.full + put.slot * 8;
+        barrier_wait(ring.empty + put.slot * 8, put.phase);
+        if (lane == 0) barrier_expect(full, (uint32_t)t.strips * MOE_TILE_BYTES + tokens);
+        __syncwarp();
+        if (mine) bulk_copy(to + put.slot * step, from, bytes, full);
+        from += bytes;
+        place_next<LARGE_STAGES>(put);
+    }
+}
+
+__device__ static inline void load_all(const struct moe_product &p, const struct large_ring &ring)
+{
+    struct ring_place put = {0, 1};
+    int32_t tasks = task_count(p);
+    for (int32_t task = blockIdx.x; task < tasks; task += gridDim.x)
+        load_task(p, task_of(p, task), ring, put);
+}
+
+/* ---- multiplying ---- */
+
+/* Where a lane finds its operands in stage 0 of a ring, and whose results it holds. */
+struct large_lane {
+    uint32_t codes, scales;
+    bool first; /* of its warp */
+};
+
+__device__ static inline struct large_lane lane_of(const struct large_ring &ring, int tid)
+{
+    struct large_lane l;
+    uint32_t tile = ring.a + 2 * (tid / 128) * MOE_TILE_BYTES;
+    l.codes = tile + 512 * (tid / 32 % 4) + 16 * (tid % 32);
+    l.scales = tile + MOE_CODE_BYTES + 64 * (tid / 32 % 4) + 8 * (tid % 32 / 4);
+    l.first = tid % 32 == 0;
+    return l;
+}
+
+/* Word j of a lane's four. */
+__device__ static inline uint32_t word_of(const uint4 &words, int j)
+{
+    return j == 0 ? words.x : j == 1 ? words.y : j == 2 ? words.z : words.w;
+}
+
+/* One stage, two strips: four k16 steps. The step before may be under way when this begins, the
+ * last one is when it ends; `release` (0: none) is the empty barrier of the stage before. */
+template <int N>
+__device__ static inline void multiply_stage(float (&d)[2][N / 2], const struct large_ring &ring,
+                                             const struct large_lane &l, int slot, uint32_t release)
+{
+    uint4 words[2];
+    uint2 scales[2];
+#pragma unroll
+    for (int s = 0; s < 2; s++) {
+        uint32_t tile = slot * LARGE_A + s * MOE_TILE_BYTES;
+        words[s] = load_16(l.codes + tile);
+        scales[s] = load_8(l.scales + tile);
+    }
+    uint64_t b = wgmma_b(ring.b + slot * LARGE_B);
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        uint32_t a[2][4];
+#pragma unroll
+        for (int s = 0; s < 2; s++) {
+            __nv_bfloat162 low, high;
+            spread_scales(j < 2 ? scales[s].x : scales[s].y, &low, &high);
+            weigh_word(word_of(words[s], j), low, high, a[s]);
+        }
+        wgmma_fence();
+        wgmma_k16<N>::run(d[0], a[0], b + 2 * j);
+        wgmma_k16<N>::run(d[1], a[1], b + 2 * j);
+        wgmma_commit();
+        wgmma_wait<1>();
+        if (j == 0 && release && l.first) barrier_arrive(release);
+    }
+}
+
+/* The thread's number, asked for anew: what follows from it is not kept in registers through the
+ * main loop, which has none to spare. */
+__device__ static inline int thread_again(void)
+{
+    int tid;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(tid));
+    return tid - LARGE_LOADERS;
+}
+
+template <int N, bool GATED>
+__device__ static inline void store_strips(const struct moe_product &p, const struct large_task &t,
+                                           const float (&d)[2][N / 2])
+{
+    int tid = thread_again();
+#pragma unroll
+    for (int s = 0; s < 2; s++) {
+        int strip = 2 * (tid / 128) + s;
+        if (strip >= t.strips) break;
+        int64_t block = 4 * (int64_t)(t.strip + strip) + tid / 32 % 4;
+#pragma unroll
+        for (int nb = 0; nb < N / 8; nb++)
+            store_block<GATED, STORE_SWIZZLED>(p, t.tile, &d[s][4 * nb], block, 8 * nb, tid % 32);
+    }
+}
+
+/* A warpgroup's two strips of one tile: the whole of k. */
+template <int N, bool GATED>
+__device__ static inline void multiply(const struct moe_product &p, const struct large_task &t,
+                                       const struct large_ring &ring, const struct large_lane &l,
+                                       struct ring_place &at)
+{
+    float d[2][N / 2] = {};
+    uint32_t release = 0;
+    /* The same in every lane, which the compiler must see: descriptors live in uniform registers.
+     */
+    at.slot = __shfl_sync(~0u, at.slot, 0);
+    at.phase = __shfl_sync(~0u, at.phase, 0);
+    for (int kt = 0; kt < (int)p.tiles_k; kt++) {
+        barrier_wait(ring.full + at.slot * 8, at.phase);
+        multiply_stage<N>(d, ring, l, at.slot, release);
+        release = ring.empty + at.slot * 8;
+        place_next<LARGE_STAGES>(at);
+    }
+    wgmma_wait<0>();
+#pragma unroll
+    for (int i = 0; i < N / 2; i++) asm volatile("" : "+f"(d[0][i]), "+f"(d[1][i])::"memory");
+    if (l.first) barrier_arrive(release);
+    store_strips<N, GATED>(p, t, d);
+}
+
+template <bool GATED>
+__device__ static inline void multiply_all(const struct moe_product &p,
+                                           const struct large_ring &ring, int tid)
+{
+    struct large_lane l = lane_of(ring, tid);
+    struct ring_place at = {0, 0};
+    int32_t tasks = task_count(p);
+    for (int32_t task = blockIdx.x; task < tasks; task += gridDim.x) {
+        struct large_task t = task_of(p, task);
+        switch ((t.tile.rows + 15) / 16) {
+        case 1:
+            multiply<16, GATED>(p, t, ring, l, at);
+            break;
+        case 2:
+            multiply<32, GATED>(p, t, ring, l, at);
+            break;
+        case 3:
+            multiply<48, GATED>(p, t, ring, l, at);
+            break;
+        case 4:
+            multiply<64, GATED>(p, t, ring, l, at);
+            break;
+        case 5:
+            multiply<80, GATED>(p, t, ring, l, at);
+            break;
+        case 6:
+            multiply<96, GATED>(p, t, ring, l, at);
+            break;
+        case 7:
+            multiply<112, GATED>(p, t, ring, l, at);
+            break;
+        default:
+            multiply<128, GATED>(p, t, ring, l, at);
+            break;
+        }
+    }
+}
+
+__device__ static inline struct large_ring ring_of(const char *memory)
+{
+    struct large_ring ring;
+    ring.b = (shared_at(memory) + 1023) / 1024 * 1024;
+    ring.a = ring.b + LARGE_STAGES * LARGE_B;
+    ring.full = ring.b + LARGE_BARRIERS;
+    ring.empty = ring.full + LARGE_STAGES * 8;
+    return ring;
+}
+
+#endif
+
+template <bool GATED>
+__global__ static void __launch_bounds__(LARGE_THREADS, 1)
+    moe_large(const __grid_constant__ struct moe_product p)
+{
+#ifdef LARGE_HERE
+    extern __shared__ char memory[];
+    struct large_ring ring = ring_of(memory);
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < LARGE_STAGES; s++) {
+            barrier_init(ring.full + s * 8, 1); /* and the bulk copies */
+            barrier_init(ring.empty + s * 8, LARGE_WARPS);
+        }
+        barrier_publish();
+    }
+    __syncthreads();
+    if (threadIdx.x < LARGE_LOADERS) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+        if (threadIdx.x < 32) load_all(p, ring);
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+        multiply_all<GATED>(p, ring, threadIdx.x - LARGE_LOADERS);
+    }
+#endif
+}
+
+/* One block of 64 columns of a tile after the other; 8 threads a row. */
+__global__ static void moe_swizzle_rows(const struct moe_plan p, const bf16 *x, int64_t ld,
+                                        bf16 *out)
+{
+    int64_t blocks = ld / MOE_TILE_K, n = *p.tiles * blocks;
+    for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
+        struct moe_tile tile = p.tile[i / blocks];
+        int64_t column = i % blocks * MOE_TILE_K + threadIdx.x % 8 * 8;
+        for (int row = threadIdx.x / 8; row < tile.rows; row += blockDim.x / 8) {
+            int64_t token = p.token_of[tile.first + row];
+            *(uint4 *)(out + moe_swizzle_at(tile, ld, row, column)) =
+                *(const uint4 *)(x + token * ld + column);
+        }
+    }
+}
+
+enum err_code moe_swizzle(struct gpu *g, const struct moe_plan *p, const bf16 *x, int64_t ld,
+                          bf16 *out, struct err *err)
+{
+    return GPU_LAUNCH(g, err, "moe_swizzle", "", dim3((unsigned)(g->sms * 8)), dim3(256), 0,
+                      moe_swizzle_rows, *p, x, ld, out);
+}
+
+/* Empty, and so almost without registers, where the build has no code for sm_90a. */
+bool moe_has_large(const struct gpu *g)
+{
+    static int has = -1;
+    cudaFuncAttributes a = {};
+    if (has < 0)
+        has = g->major == 9 && g->minor == 0 && g->shared_max >= LARGE_SHARED &&
+              cudaFuncGetAttributes(&a, (const void *)moe_large<true>) == cudaSuccess &&
+              a.numRegs > 32;
+    return has != 0;
+}
+
+enum err_code moe_product_large(struct gpu *g, const struct moe_product *p, bool gated,
+                                struct err *err)
+{
+    const char *label = gated ? "moe_large_w13" : "moe_large_w2";
+    auto kernel = gated ? moe_large<true> : moe_large<false>;
+    if (gpu_shared(g, (const void *)kernel, label, LARGE_SHARED, err) != ERR_OK) return err->code;
+    return GPU_LAUNCH(g, err, label, "wgmma, 256 rows x up to 128 tokens, 8 stages",
+                      dim3((unsigned)g->sms), dim3(LARGE_THREADS), (size_t)LARGE_SHARED, kernel,
+                      *p);
+}

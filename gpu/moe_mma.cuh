@@ -1,0 +1,181 @@
+/* moe_mma.cuh: the pieces that the two INT4 kernels share: codes to a bf16 operand, products,
+ * copies, the epilogue. Fragments as in the PTX manual: lane = 4g + t. Private to gpu/moe_gemm*.cu.
+ */
+#ifndef ASSAY_GPU_MOE_MMA_CUH
+#define ASSAY_GPU_MOE_MMA_CUH
+
+#include "gpu/moe_parts.cuh"
+
+/* ---- copies ---- */
+
+__device__ static inline uint32_t shared_at(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+__device__ static inline void copy_16(uint32_t to, const void *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
+__device__ static inline void copy_commit(void)
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/* Until at most N of this thread's groups are under way. */
+template <int N> __device__ static inline void copy_wait(void)
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+__device__ static inline uint4 load_16(uint32_t from)
+{
+    uint4 v;
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(from)
+                 : "memory");
+    return v;
+}
+
+__device__ static inline uint2 load_8(uint32_t from)
+{
+    uint2 v;
+    asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(from) : "memory");
+    return v;
+}
+
+/* ---- codes to values ---- */
+
+__device__ static inline uint32_t bits_of(__nv_bfloat162 v)
+{
+    return *reinterpret_cast<uint32_t *>(&v);
+}
+
+__device__ static inline __nv_bfloat162 pair_of(uint32_t bits)
+{
+    return *reinterpret_cast<__nv_bfloat162 *>(&bits);
+}
+
+/* The low nibble of each half over the bits of 128.0 is 128 + u; minus 136 is u - 8, exactly, and
+ * times the scale is rounded once: the value that the checkpoint's decompressor gives. Never folded
+ * into one fused operation: 136 * scale does not fit bf16. */
+__device__ static inline uint32_t weigh(uint32_t codes, __nv_bfloat162 scale)
+{
+    uint32_t v;
+    asm("lop3.b32 %0, %1, 0x000f000f, 0x43004300, 0xea;" : "=r"(v) : "r"(codes));
+    return bits_of(__hmul2(__hsub2(pair_of(v), pair_of(0x43084308u)), scale));
+}
+
+/* Register operand A of one k16 step from its word: rows g and g + 8, columns 2t and 2t + 8. */
+__device__ static inline void weigh_word(uint32_t word, __nv_bfloat162 low, __nv_bfloat162 high,
+                                         uint32_t a[4])
+{
+    a[0] = weigh(word, low);
+    a[1] = weigh(word >> 4, high);
+    a[2] = weigh(word >> 8, low);
+    a[3] = weigh(word >> 12, high);
+}
+
+/* The two scales of a k32 group, one for rows g and one for g + 8, twice in a register each. */
+__device__ static inline void spread_scales(uint32_t pair, __nv_bfloat162 *low,
+                                            __nv_bfloat162 *high)
+{
+    *low = pair_of(__byte_perm(pair, 0, 0x1010));
+    *high = pair_of(__byte_perm(pair, 0, 0x3232));
+}
+
+/* ---- products ---- */
+
+__device__ static inline void mma_k16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/* Four 8x8 matrices; lane l gives the address of row l % 8 of matrix l / 8. */
+__device__ static inline void load_matrices(uint32_t from, uint32_t b[4])
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+                 : "r"(from)
+                 : "memory");
+}
+
+/* ---- epilogue ---- */
+
+/* An 8x8 matrix of which lane 4g + t holds (g, 2t) and (g, 2t + 1), transposed. */
+__device__ static inline uint32_t transpose_8x8(uint32_t v)
+{
+    uint32_t out;
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(out) : "r"(v));
+    return out;
+}
+
+/* Stores columns column, column + 1 of one row; `two` where the row's address allows both at once.
+ */
+__device__ static inline void store_two(bf16 *row, int64_t column, int64_t cols, bool two,
+                                        uint32_t bits)
+{
+    __nv_bfloat162 v = pair_of(bits);
+    if (two && column + 1 < cols) {
+        *reinterpret_cast<__nv_bfloat162 *>(row + column) = v;
+        return;
+    }
+    if (column < cols) row[column] = v.x;
+    if (column + 1 < cols) row[column + 1] = v.y;
+}
+
+/* Where results go: rows of the permuted order, or the order of moe_swizzle_at(). */
+enum moe_store { STORE_ROWS, STORE_SWIZZLED };
+
+/* One m16n8 block of results: m16 block `block` of the matrix' rows, tokens token .. token + 7 of
+ * the tile. Lane 4g + t holds rows g (d[0], d[1]) and g + 8 (d[2], d[3]) at tokens 2t, 2t + 1;
+ * after the transposition rows 2t, 2t + 1 at token g, which are neighbours in memory. */
+__device__ static inline void store_plain(const struct moe_product &p, const struct moe_tile &tile,
+                                          const float d[4], int64_t block, int token, int lane)
+{
+    int at = token + lane / 4;
+    bf16 *row = p.y + (tile.first + (int64_t)at) * p.ldy;
+    int64_t column = 16 * block + lane % 4 * 2;
+    bool two = p.ldy % 2 == 0;
+    uint32_t low = transpose_8x8(bits_of(__floats2bfloat162_rn(d[0], d[1])));
+    uint32_t high = transpose_8x8(bits_of(__floats2bfloat162_rn(d[2], d[3])));
+    if (at >= tile.rows) return;
+    store_two(row, column, p.cols, two, low);
+    store_two(row, column + 8, p.cols, two, high);
+}
+
+/* The same of w13: rows g are gate, rows g + 8 up. Beyond I there are only padded rows: zeros,
+ * whatever x holds. ldy is a multiple of 64. */
+template <enum moe_store ORDER>
+__device__ static inline void store_gated(const struct moe_product &p, const struct moe_tile &tile,
+                                          const float d[4], int64_t block, int token, int lane)
+{
+    int at = token + lane / 4;
+    int64_t column = 8 * block + lane % 4 * 2;
+    uint32_t v = transpose_8x8(
+        bits_of(__floats2bfloat162_rn(swiglu_value(d[0], d[2]), swiglu_value(d[1], d[3]))));
+    if (column >= p.cols) v = 0;
+    if (column + 1 >= p.cols) v &= 0xffffu;
+    if (at >= tile.rows) return;
+    bf16 *to =
+        p.y + (ORDER == STORE_SWIZZLED ? moe_swizzle_at(tile, p.ldy, at, 8 * block) + lane % 4 * 2
+                                       : (tile.first + (int64_t)at) * p.ldy + column);
+    *reinterpret_cast<uint32_t *>(to) = v;
+}
+
+template <bool GATED, enum moe_store ORDER = STORE_ROWS>
+__device__ static inline void store_block(const struct moe_product &p, const struct moe_tile &tile,
+                                          const float d[4], int64_t block, int token, int lane)
+{
+    if (GATED)
+        store_gated<ORDER>(p, tile, d, block, token, lane);
+    else
+        store_plain(p, tile, d, block, token, lane);
+}
+
+#endif

@@ -1,0 +1,239 @@
+#!/usr/bin/env bash
+# The whole check of the CUDA path in one call, on a machine with a GPU: parity of every shipped case (reference against
+# golden, gpu against golden, gpu against reference), the same run twice, chunked and batched runs, ops at random and at
+# fixed sizes, planted faults, injected launch failures, compute-sanitizer, bench. Works from the folder that
+# ci/gpu_pack.sh makes. Writes one JSON.
+#     ci/gpu.sh [--pack FOLDER] [--out FILE] [--only SECTION,...] [--count N]
+# Sections: doctor parity repeat draft sweep cases faults failures large sanitizer bench. Exit 0 only if each of those asked for passed.
+set -Euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+pack=build/gpu
+out=build/gpu/result.json
+only=doctor,parity,repeat,draft,sweep,cases,faults,failures,large,sanitizer,bench
+count=40
+while [ $# -gt 0 ]; do
+    case $1 in
+    --pack) pack=$2 ;;
+    --out) out=$2 ;;
+    --only) only=$2 ;;
+    --count) count=$2 ;;
+    *)
+        echo "ci/gpu.sh: found \"$1\", wanted --pack, --out, --only or --count" >&2
+        exit 2
+        ;;
+    esac
+    shift 2
+done
+assay=$pack/assay
+export LD_LIBRARY_PATH=$pack/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+[ -x "$assay" ] || {
+    echo "ci/gpu.sh: $assay is missing: ci/gpu_pack.sh makes it" >&2
+    exit 2
+}
+failures=0
+sections=
+
+say() {
+    printf 'gpu: %s\n' "$*"
+}
+
+# check NAME EXPECTED COMMAND...: runs it; its output is kept and shown where the status is another one.
+check() {
+    local name=$1 expected=$2 status=0
+    shift 2
+    "$@" > "$work/log" 2>&1 || status=$?
+    if [ "$status" -eq "$expected" ]; then
+        return 0
+    fi
+    say "FAIL $name: exit $status, wanted $expected: $*"
+    tail -n 12 "$work/log"
+    failures=$((failures + 1))
+    return 1
+}
+
+# section NAME FUNCTION
+section() {
+    case ,$only, in *,"$1",*) ;; *) return 0 ;; esac
+    local before=$failures begun verdict=pass
+    begun=$(date +%s.%N)
+    "$2"
+    [ "$failures" -eq "$before" ] || verdict=fail
+    local took
+    took=$(awk -v a="$begun" -v b="$(date +%s.%N)" 'BEGIN { printf "%.1f", b - a }')
+    say "$1: $verdict, $took s"
+    sections=$sections${sections:+, }"{\"name\": \"$1\", \"verdict\": \"$verdict\", \"seconds\": $took}"
+}
+
+doctor() {
+    check doctor 0 "$assay" doctor
+}
+
+# MODEL NAME: golden, reference and device, each against the other.
+three_verdicts() {
+    local model=$1 name=$2 tokens=@$3/golden.json golden=$3/golden.safetensors
+    check "$name ref" 0 "$assay" forward "$model" --tokens "$tokens" --on ref --out "$work/ref.st" &&
+        check "$name gpu" 0 "$assay" forward "$model" --tokens "$tokens" --on gpu --out "$work/gpu.st" &&
+        check "$name ref-golden" 0 "$assay" diff "$work/ref.st" "$golden" --bound 5e-5 &&
+        check "$name gpu-golden" 0 "$assay" diff "$work/gpu.st" "$golden" --model "$model" --profile gpu &&
+        check "$name gpu-ref" 0 "$assay" diff "$work/gpu.st" --model "$model" --profile gpu --anchor
+}
+
+# The checkpoint of a case: its files, or the seed that it is made from.
+model_of() {
+    local gain
+    if [ -f "fixtures/$1/model.safetensors" ]; then
+        echo "fixtures/$1"
+    else
+        gain=$(field_of "$1" latent_gain)
+        echo "synth:fixtures/$1/config.json?seed=$(field_of "$1" seed)${gain:+&latent_gain=$gain}"
+    fi
+}
+
+parity() {
+    local name
+    for name in tiny-k25 tiny-dsv3 tiny-k2-plainrope tiny-long tiny-smallnorm mid-k25 full-k25-2l; do
+        three_verdicts "$(model_of "$name")" "$name" "fixtures/$name"
+    done
+}
+
+# field_of CASE NAME: a number of its golden.json, or nothing.
+field_of() {
+    tr -d ' \n' < "fixtures/$1/golden.json" | sed -n "s/.*\"$2\":\([0-9.e+-]*\).*/\1/p"
+}
+
+# The same bits twice, in chunks, and in another batch, or the contract says why not (gpu/linear.cuh).
+repeat() {
+    local model=fixtures/tiny-k25 tokens=@fixtures/tiny-k25/golden.json
+    check "run a" 0 "$assay" forward "$model" --tokens "$tokens" --on gpu --out "$work/a.st"
+    check "run b" 0 "$assay" forward "$model" --tokens "$tokens" --on gpu --out "$work/b.st"
+    check "the same run twice" 0 "$assay" diff "$work/a.st" "$work/b.st" --bound 0
+    check "in chunks of 5" 0 "$assay" forward "$model" --tokens "$tokens" --on gpu --prefill-chunk 5 --out "$work/c.st"
+    check "chunked against whole" 0 "$assay" diff "$work/c.st" --model "$model" --profile gpu
+}
+
+# A trained EAGLE-3 head: tokens and acceptances of the reference's run, chain and tree; samples within their bound.
+draft() {
+    local model=fixtures/tiny-k25 mode on prompt
+    prompt=$(tr -d ' \n' < "$model/golden.json" | sed 's/.*"tokens":\[\([0-9,]*\)\].*/\1/' | cut -d, -f 1-16)
+    for mode in chain tree; do
+        for on in ref gpu; do
+            check "generate $mode $on" 0 "$assay" generate "$model" --tokens "$prompt" -n 48 --on "$on" \
+                --draft fixtures/eagle-trained --mode "$mode" --json || return 1
+            tr -d ' \n' < "$work/log" | sed 's/.*"tokens":\(\[[0-9,]*\]\).*/\1/' > "$work/$mode-$on.tokens"
+            tr -d ' \n' < "$work/log" | sed 's/.*"accepted":\(\[[0-9,]*\]\).*/\1/' > "$work/$mode-$on.accepted"
+        done
+        check "$mode: the same tokens" 0 cmp "$work/$mode-ref.tokens" "$work/$mode-gpu.tokens"
+        check "$mode: the same acceptances" 0 cmp "$work/$mode-ref.accepted" "$work/$mode-gpu.accepted"
+    done
+    check "forward with a head" 0 "$assay" forward "$model" --tokens "@$model/golden.json" --on gpu \
+        --draft fixtures/eagle-trained --draft-steps 3 --out "$work/draft.st" &&
+        check "draft gpu-ref" 0 "$assay" diff "$work/draft.st" --model "$model" --draft fixtures/eagle-trained \
+            --profile gpu
+}
+
+sweep() {
+    check "sweep of the ops" 0 "$assay" op --sweep --on ref,gpu --count "$count"
+    tail -n 1 "$work/log"
+}
+
+cases() {
+    check "fixed cases" 0 "$assay" op --cases fixtures/gpu/cases.txt --on ref,gpu
+    grep -E 'FAIL|NOT IMPL' "$work/log" | cut -c1-300
+    tail -n 1 "$work/log"
+}
+
+faults() {
+    check "faults on the device" 0 "$assay" fault run --on gpu --quick --clean 8
+    tail -n 3 "$work/log"
+}
+
+# The N-th launch or call fails: one line that says which op, and exit 3.
+failures() {
+    local n
+    for n in 1 2 3 5 10 50 200 400; do
+        ASSAY_GPU_FAIL_AT=$n check "failure at launch $n" 3 "$assay" forward fixtures/tiny-k25 --tokens 1,2,3 --on gpu \
+            --out "$work/never.st" || continue
+        grep -q "ASSAY_GPU_FAIL_AT" "$work/log" || {
+            say "FAIL failure at launch $n: $(cat "$work/log")"
+            failures=$((failures + 1))
+        }
+        [ ! -e "$work/never.st" ] || {
+            say "FAIL failure at launch $n left a dump"
+            failures=$((failures + 1))
+        }
+    done
+}
+
+# Kimi-K2.5's own widths: one dense and one MoE layer of 384 experts, 4096 tokens; and a model that cannot fit, which must
+# be said before anything is loaded.
+large() {
+    local tokens=$work/tokens.json config=$work/k25
+    seq 1 4096 | awk '{ printf "%s%d", (NR > 1 ? "," : "["), ($1 * 7919) % 2048 } END { print "]" }' > "$tokens"
+    check "two layers of K2.5, 4096 tokens" 0 "$assay" forward "synth:fixtures/full-k25-2l/config.json?seed=23" \
+        --tokens "$tokens" --on gpu --taps 'layers.*.output' --out "$work/large.st"
+    head -n 1 "$work/log"
+    mkdir -p "$config"
+    sed 's/"num_hidden_layers": *[0-9]*/"num_hidden_layers": 61/' fixtures/full-k25-2l/config.json > "$config/config.json"
+    check "a model that does not fit" 3 "$assay" forward "synth:$config/config.json?seed=1" --tokens 1,2,3 --on gpu \
+        --out "$work/never.st" && cat "$work/log"
+}
+
+sanitizer() {
+    local tool
+    command -v compute-sanitizer > /dev/null || {
+        say "FAIL compute-sanitizer is missing"
+        failures=$((failures + 1))
+        return 1
+    }
+    for tool in memcheck racecheck initcheck synccheck; do
+        check "$tool, forward" 0 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+            "$assay" forward fixtures/tiny-k25 --tokens 1,2,3,4,5,6,7 --on gpu --decode-last 2 --out "$work/s.st"
+        check "$tool, ops" 0 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+            "$assay" op --cases fixtures/gpu/sanitizer.txt --on ref,gpu
+    done
+}
+
+bench() {
+    check bench 0 "$assay" bench --on gpu
+    cat "$work/log"
+    "$assay" bench --on gpu --json > "$work/bench.json" || failures=$((failures + 1))
+}
+
+begun=$(date +%s)
+section doctor doctor
+section parity parity
+section repeat repeat
+section draft draft
+section sweep sweep
+section cases cases
+section faults faults
+section failures failures
+section large large
+section sanitizer sanitizer
+section bench bench
+
+[ -n "$sections" ] || {
+    echo "ci/gpu.sh: no section of \"$only\" is known" >&2
+    exit 2
+}
+driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2> /dev/null | head -n 1)
+device=$(nvidia-smi --query-gpu=name --format=csv,noheader 2> /dev/null | head -n 1)
+mkdir -p "$(dirname "$out")"
+{
+    printf '{"what": "the CUDA path, whole check", "command": "ci/gpu.sh --only %s", "date": "%s", "commit": "%s",\n' \
+        "$only" "$(date -u +%F)" "$(cat "$pack/commit" 2> /dev/null || echo unknown)"
+    printf ' "device": "%s", "driver": "%s", "seconds": %d, "failures": %d,\n' \
+        "${device:-none}" "${driver:-none}" "$(($(date +%s) - begun))" "$failures"
+    printf ' "sections": [%s]' "$sections"
+    if [ -s "$work/bench.json" ]; then
+        printf ',\n "bench": '
+        cat "$work/bench.json"
+    fi
+    printf '}\n'
+} > "$out.tmp"
+mv "$out.tmp" "$out"
+say "$failures failures; $out"
+[ "$failures" -eq 0 ]

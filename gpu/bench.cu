@@ -1,0 +1,151 @@
+/* bench.cu: the device's side of `assay bench`; contract core/bench.h. Shapes are those of
+ * Kimi-K2.5 (7168 wide, 64 heads, 384 experts of 2048, 8 chosen; "tp8" a shard of 256).
+ *
+ * Operands are hash-random and rotate: as many disjoint sets as it takes to exceed the second-level
+ * cache four times, so every call finds it cold. Decode ops are replayed from a graph, the way a
+ * decode step runs them; what reads lengths on the host (prefill) is launched as it is. Times are
+ * device events around all sets, by the number of sets. */
+#include "core/bench.h"
+#include "gpu/bench_work.cuh"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ROUNDS = 21, WARM = 3 };
+
+static const struct bench_case cases[] = {
+    {"norm", "add + norm, T=64", bench_norm, {64, 7168, 0, 0, 0, false}},
+    {"norm", "add + norm, T=4096", bench_norm, {4096, 7168, 0, 0, 0, false}},
+    {"rope", "T=4096, 64 heads", bench_rope, {4096, 0, 0, 64, 0, false}},
+    {"linear", "o_proj 8192 -> 7168, T=1", bench_linear, {1, 8192, 7168, 0, 0, false}},
+    {"linear", "o_proj 8192 -> 7168, T=64", bench_linear, {64, 8192, 7168, 0, 0, false}},
+    {"linear", "o_proj 8192 -> 7168, T=4096", bench_linear, {4096, 8192, 7168, 0, 0, false}},
+    {"linear", "q_a + kv_a 7168 -> 2112, T=1", bench_linear, {1, 7168, 2112, 0, 0, false}},
+    {"mlp", "shared expert 2048, T=1", bench_mlp, {1, 7168, 2048, 0, 0, false}},
+    {"mlp", "shared expert 2048, T=64", bench_mlp, {64, 7168, 2048, 0, 0, false}},
+    {"router", "384 experts, 8 chosen, T=1", bench_router, {1, 0, 0, 0, 0, false}},
+    {"router", "384 experts, 8 chosen, T=64", bench_router, {64, 0, 0, 0, 0, false}},
+    {"router", "384 experts, 8 chosen, T=4096", bench_router, {4096, 0, 0, 0, 0, false}},
+    {"mla.core", "decode, 64 heads, 1 x 4096", bench_decode, {1, 0, 0, 64, 4096, false}},
+    {"mla.core", "decode, 64 heads, 32 x 4096", bench_decode, {32, 0, 0, 64, 4096, false}},
+    {"mla.core", "decode, 64 heads, 128 x 8192", bench_decode, {128, 0, 0, 64, 8192, false}},
+    {"mla.core", "decode, 128 heads, 128 x 8192", bench_decode, {128, 0, 0, 128, 8192, false}},
+    {"mla.core", "decode, 16 heads, 1 x 4096", bench_decode, {1, 0, 0, 16, 4096, false}},
+    {"mla.core", "decode, 16 heads, 32 x 4096", bench_decode, {32, 0, 0, 16, 4096, false}},
+    {"mla.core", "decode, 64 heads, 1 x 131072", bench_decode, {1, 0, 0, 64, 131072, false}},
+    {"mla.core", "prefill, 64 heads, 4096", bench_prefill, {4096, 0, 0, 64, 0, false}},
+    {"mla.core", "prefill, 128 heads, 4096", bench_prefill, {4096, 0, 0, 128, 0, false}},
+    {"moe", "INT4, T=1", bench_moe, {1, 0, 2048, 0, 0, false}},
+    {"moe", "INT4, T=16", bench_moe, {16, 0, 2048, 0, 0, false}},
+    {"moe", "INT4, T=64", bench_moe, {64, 0, 2048, 0, 0, false}},
+    {"moe", "INT4, T=256", bench_moe, {256, 0, 2048, 0, 0, false}},
+    {"moe", "INT4, T=4096", bench_moe, {4096, 0, 2048, 0, 0, false}},
+    {"moe", "INT4, tp8, T=1", bench_moe, {1, 0, 256, 0, 0, false}},
+    {"moe", "INT4, tp8, T=64", bench_moe, {64, 0, 256, 0, 0, false}},
+    {"moe", "INT4, tp8, T=4096", bench_moe, {4096, 0, 256, 0, 0, false}},
+    {"logits", "163840 rows, T=1", bench_linear, {1, 7168, 163840, 0, 0, true}},
+    {"logits", "163840 rows, T=64", bench_linear, {64, 7168, 163840, 0, 0, true}},
+};
+
+enum { CASES = sizeof cases / sizeof cases[0] };
+
+static const char *op_of(int i)
+{
+    return i >= 0 && i < CASES ? cases[i].op : NULL;
+}
+
+/* All sets once, in stream order. */
+static enum err_code launch_all(struct bench_work *w, struct err *err)
+{
+    for (int set = 0; err->code == ERR_OK && set < w->sets; set++) {
+        struct gpu_mark m = gpu_mark(w->g);
+        (void)!w->launch(w, set, err);
+        gpu_release(w->g, m);
+    }
+    return err->code;
+}
+
+static enum err_code capture(struct bench_work *w, cudaGraphExec_t *out, struct err *err)
+{
+    struct gpu *g = w->g;
+    cudaGraph_t graph = NULL;
+    if (gpu_call(g, cudaStreamBeginCapture(g->stream, cudaStreamCaptureModeThreadLocal),
+                 "begin a capture", err) != ERR_OK)
+        return err->code;
+    g->capturing = true;
+    (void)!launch_all(w, err);
+    g->capturing = false;
+    cudaError_t ended = cudaStreamEndCapture(g->stream, &graph);
+    if (err->code == ERR_OK && gpu_call(g, ended, "end a capture", err) == ERR_OK)
+        (void)!gpu_call(g, cudaGraphInstantiate(out, graph, 0), "make a graph", err);
+    if (graph) cudaGraphDestroy(graph);
+    return err->code;
+}
+
+/* Seconds of one round of all sets. */
+static enum err_code one_round(struct bench_work *w, cudaGraphExec_t graph, cudaEvent_t begin,
+                               cudaEvent_t end, double *seconds, struct err *err)
+{
+    struct gpu *g = w->g;
+    float ms = 0;
+    if (gpu_call(g, cudaEventRecord(begin, g->stream), "time", err) != ERR_OK) return err->code;
+    if (graph)
+        (void)!gpu_call(g, cudaGraphLaunch(graph, g->stream), "launch a graph", err);
+    else
+        (void)!launch_all(w, err);
+    if (err->code != ERR_OK ||
+        gpu_call(g, cudaEventRecord(end, g->stream), "time", err) != ERR_OK ||
+        gpu_wait(g, err) != ERR_OK ||
+        gpu_call(g, cudaEventElapsedTime(&ms, begin, end), "time", err) != ERR_OK)
+        return err->code;
+    *seconds = (double)ms * 1e-3 / w->sets;
+    return ERR_OK;
+}
+
+static enum err_code time_work(struct bench_work *w, struct bench_row *out, struct kernel_log *log,
+                               struct err *err)
+{
+    cudaGraphExec_t graph = NULL;
+    cudaEvent_t begin = NULL, end = NULL;
+    double seconds[ROUNDS];
+    w->g->log = log;
+    (void)!launch_all(w, err); /* loads the kernels and grows the scratch */
+    w->g->log = NULL;
+    if (err->code == ERR_OK && gpu_wait(w->g, err) == ERR_OK && w->graph)
+        (void)!capture(w, &graph, err);
+    if (err->code == ERR_OK && gpu_call(w->g, cudaEventCreate(&begin), "time", err) == ERR_OK)
+        (void)!gpu_call(w->g, cudaEventCreate(&end), "time", err);
+    for (int i = -WARM; err->code == ERR_OK && i < ROUNDS; i++)
+        (void)!one_round(w, graph, begin, end, &seconds[i < 0 ? 0 : i], err);
+    if (begin) cudaEventDestroy(begin);
+    if (end) cudaEventDestroy(end);
+    if (graph) cudaGraphExecDestroy(graph);
+    if (err->code == ERR_OK) bench_median(seconds, ROUNDS, out);
+    return err->code;
+}
+
+static enum err_code measure(int i, struct bench_row *out, struct kernel_log *log, struct err *err)
+{
+    struct bench_work w = {};
+    struct gpu *g = gpu_get(err);
+    if (!g) return err->code;
+    struct gpu_mark m = gpu_mark(g);
+    gpu_at(g, cases[i].op, -1);
+    w.g = g;
+    w.size = cases[i].size;
+    *out = (struct bench_row){};
+    if (cases[i].open(&w, err) == ERR_OK) (void)!time_work(&w, out, log, err);
+    snprintf(out->text, sizeof out->text, "%s; %s, %d set%s", cases[i].text,
+             w.graph ? "graph" : "launches", w.sets, w.sets == 1 ? "" : "s");
+    out->bytes = w.bytes;
+    out->flops = w.flops;
+    bench_close(&w);
+    gpu_release(g, m);
+    return err->code;
+}
+
+extern "C" const struct bench_side *gpu_bench(void)
+{
+    static const struct bench_side side = {"gpu", bench_ceilings_gpu, op_of, measure};
+    return &side;
+}

@@ -1,0 +1,53 @@
+/* bench_work.cuh: what `assay bench --on gpu` times: operands of one case and the launch of one
+ * set. Private to gpu/bench*.cu. */
+#ifndef ASSAY_GPU_BENCH_WORK_CUH
+#define ASSAY_GPU_BENCH_WORK_CUH
+
+#include "core/bench.h"
+#include "gpu/context.cuh"
+
+enum { BENCH_KEPT = 512 };
+
+struct bench_size {
+    int64_t T, in, out, heads, context;
+    bool f32; /* of the output */
+};
+
+struct bench_work {
+    struct gpu *g;
+    struct bench_size size;
+    int sets;
+    bool graph;          /* may be captured */
+    double bytes, flops; /* of one set */
+    enum err_code (*launch)(struct bench_work *w, int set, struct err *err);
+    void *operands;                      /* of the case; malloc */
+    void (*close)(struct bench_work *w); /* NULL, or what bench_close() calls first */
+    void *kept[BENCH_KEPT];              /* device memory of this case */
+    int keeps;
+};
+
+typedef enum err_code bench_open(struct bench_work *w, struct err *err);
+
+struct bench_case {
+    const char *op, *text;
+    bench_open *open;
+    struct bench_size size;
+};
+
+bench_open bench_norm, bench_rope, bench_linear, bench_mlp, bench_router, bench_decode,
+    bench_prefill, bench_moe;
+/* Frees everything of a case; safe after a failed open. */
+void bench_close(struct bench_work *w);
+
+enum err_code bench_ceilings_gpu(struct bench_ceilings *out, struct err *err);
+
+/* ---- for bench_*.cu ---- */
+
+/* Device memory until bench_close(), hash-random bf16 of root mean square `scale`. */
+bf16 *bench_values(struct bench_work *w, int64_t n, double scale, struct err *err);
+/* The same, as it comes. */
+void *bench_room(struct bench_work *w, int64_t bytes, struct err *err);
+/* How many sets of this size exceed the second-level cache four times: 1 to most. */
+int bench_sets(const struct bench_work *w, double bytes, int most);
+
+#endif

@@ -25,7 +25,7 @@ static void parts__are_few__until_they_have_their_full_length(void **state)
     }
     assert_int_equal(mla_parts(4096), MLA_PARTS);
     assert_int_equal(mla_parts(8192), MLA_PARTS);
-    assert_int_equal(mla_parts(131072), 128);
+    assert_int_equal(mla_parts(131072), 64);
 }
 
 static void parts__are_none__where_nothing_is_seen(void **state)

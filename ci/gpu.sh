@@ -146,7 +146,7 @@ cases() {
 }
 
 faults() {
-    check "faults on the device" 0 "$assay" fault run --on gpu --quick --clean 8
+    check "faults on the device" 0 "$assay" fault run --on gpu --quick --clean 40
     tail -n 3 "$work/log"
 }
 

@@ -343,12 +343,14 @@ struct gpu *gpu_enter(const char *op, const struct run *run, struct err *err)
     if (!g) return NULL;
     gpu_at(g, op, -1);
     g->log = run->kernels;
+    g->rounds_inputs = run->faults != NULL;
     return g;
 }
 
 enum err_code gpu_leave(struct gpu *g, struct gpu_mark m, struct err *err)
 {
     gpu_release(g, m);
+    g->rounds_inputs = false;
     g->log = NULL;
     gpu_at(g, NULL, -1);
     return err->code;

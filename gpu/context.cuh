@@ -87,6 +87,7 @@ struct gpu {
     int64_t waited;              /* of them, those before the last successful wait */
     struct gpu_step first, last; /* launches since the last wait */
     int64_t fail_at;             /* 0, or the launch that is made to fail */
+    bool rounds_inputs;          /* of adapters: a fault edits inputs to what is exact in no type */
     struct err lost;             /* the first asynchronous error, kept */
 };
 
@@ -165,7 +166,8 @@ enum err_code gpu_send(struct gpu *g, void *device, const void *host, size_t byt
 enum err_code gpu_fetch(struct gpu *g, void *host, const void *device, size_t bytes,
                         const char *what, struct err *err) ERR_USED;
 /* Scratch holding x[0..n) as bf16. ERR_USAGE where a value is not exact in bf16: the CUDA path
- * takes activations in its own type and rounds no input on the quiet. NaN passes as NaN. */
+ * takes activations in its own type and rounds no input on the quiet, but under faults. NaN passes
+ * as NaN. */
 bf16 *gpu_send_act(struct gpu *g, const double *x, int64_t rows, int64_t cols, const char *what,
                    struct err *err);
 /* The same as float32, exact in float32 (router weights, logits). */

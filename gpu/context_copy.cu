@@ -91,18 +91,18 @@ enum err_code gpu_fetch(struct gpu *g, void *host, const void *device, size_t by
 /* ---- doubles ---- */
 
 /* Writes x as `type` (bf16 or float32) to out; returns the first index of a value that is not exact
- * in it, or n. */
-static int64_t narrow(enum dtype type, const double *x, int64_t n, void *out)
+ * in it, or n. `rounds`: what is not exact is rounded. */
+static int64_t narrow(enum dtype type, bool rounds, const double *x, int64_t n, void *out)
 {
     for (int64_t i = 0; i < n; i++) {
         float f = (float)x[i];
         uint32_t bits = f32_bits(f);
         bool nan = x[i] != x[i];
-        if (!nan && (double)f != x[i]) return i;
+        if (!nan && !rounds && (double)f != x[i]) return i;
         if (type == DT_F32) {
             ((float *)out)[i] = f;
         } else {
-            if (!nan && (bits & 0xffff)) return i;
+            if (!nan && !rounds && (bits & 0xffff)) return i;
             ((uint16_t *)out)[i] = bf16_from_f32(f);
         }
     }
@@ -128,7 +128,7 @@ static void *send_as(struct gpu *g, enum dtype type, const double *x, int64_t n,
         int64_t m = smaller(n - at, piece);
         char *stage = stage_take(g, (size_t)(m * size), what, err);
         if (!stage) return NULL;
-        int64_t bad = narrow(type, x + at, m, stage);
+        int64_t bad = narrow(type, g->rounds_inputs, x + at, m, stage);
         if (bad < m) {
             (void)!say_inexact(type, x, cols, at + bad, what, err);
             return NULL;

@@ -11,8 +11,8 @@
  * A stage of the ring is 64 columns. All of it comes as bulk copies: codes and scales because they
  * are packed in tiles, tokens because moe_swizzle() and the epilogue of w13 have put them into the
  * order in which the instruction wants them. Gathering them with cp.async instead saves that copy
- * (3 % of 4096 rows' time), but its writes are those of ordinary stores: a fence that waits for
- * them stood in every stage, and cost more. */
+ * (4 % of the time of 4096 rows), but its writes are those of ordinary stores: a fence that waits
+ * for them stood in every stage, and cost more. */
 #include "gpu/moe_barrier.cuh"
 #include "gpu/moe_mma.cuh"
 #include "gpu/moe_wgmma.cuh"
@@ -101,7 +101,7 @@ __device__ static inline void load_all(const struct moe_product &p, const struct
 
 /* ---- multiplying ---- */
 
-/* Where a lane finds its operands in stage 0 of a ring, and whose results it holds. */
+/* Where a lane finds its operands in stage 0 of a ring. */
 struct large_lane {
     uint32_t codes, scales;
     bool first; /* of its warp */

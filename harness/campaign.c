@@ -70,6 +70,7 @@ static enum err_code make_cases(struct campaign *c, struct err *err)
 static enum err_code prepare_outside(struct campaign *c, struct err *err)
 {
     bool files = has_stage(c->options, FAULT_FILE), calls = has_stage(c->options, FAULT_CALL);
+    if (c->options->engine) return ERR_OK;
     if ((files || calls) && campaign_file_prepare(c, err) != ERR_OK) return err->code;
     return calls ? campaign_env_prepare(c, err) : ERR_OK;
 }

@@ -19,7 +19,7 @@
 #ifndef ASSAY_HARNESS_CAMPAIGN_H
 #define ASSAY_HARNESS_CAMPAIGN_H
 
-#include "core/error.h"
+#include "core/engine.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -32,9 +32,12 @@ struct campaign_options {
     int64_t seeds;              /* this many draws from `seed` on */
     const char *model, *tokens; /* NULL: the cases of campaign_case.h */
     const char *draft;          /* with a model: its draft head; NULL: none */
-    bool quick;                 /* a site of each fault and case in place of all, fewer draws */
-    int64_t clean;              /* clean runs; -1: as many as the rest asks for */
-    double bound;               /* what the comparison is judged by; NaN: its own bounds */
+    /* NULL: the reference; or the engine whose runs are the subjects: op faults of the target and
+     * clean runs alone, each op also alone against the reference. */
+    const struct engine_kind *engine;
+    bool quick;    /* a site of each fault and case in place of all, fewer draws */
+    int64_t clean; /* clean runs; -1: as many as the rest asks for */
+    double bound;  /* what the comparison is judged by; NaN: its own bounds */
     int workers;
 };
 

@@ -48,7 +48,9 @@ static json_t *judge(const struct campaign *c, const struct job *j, const char *
 
 json_t *campaign_alone(struct campaign *c, const struct job *j)
 {
-    const struct op_subject sides[] = {{.side = naive_side()}, {.side = ref_side()}};
+    const struct engine_kind *engine = c->options->engine;
+    const struct op_subject sides[] = {{.side = engine ? ref_side() : naive_side()},
+                                       {.side = engine ? engine->side() : ref_side()}};
     char line[CASE_LINE], text[ERR_LINE];
     uint64_t seed = synth_base(j->seed, j->op) >> 33;
     for (int64_t i = 0; i < DRAWS; i++) {
@@ -56,6 +58,7 @@ json_t *campaign_alone(struct campaign *c, const struct job *j)
         struct op_result r;
         struct err e = ERR_INIT;
         case_draw(&one, case_op_find(j->op), seed, i);
+        if (engine) case_fit_device(&one);
         case_set(&one, "fault", j->fault[0]);
         case_print(&one, line);
         if (op_run_case(&one, sides, 2, &r, &e) != ERR_OK)

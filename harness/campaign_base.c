@@ -33,7 +33,8 @@ enum err_code campaign_diff(const struct campaign *c, const struct job *j, const
 
 struct subject_how campaign_how(const struct campaign *c, const struct job *j)
 {
-    return (struct subject_how){j->profile, j->order, 1, j->draft ? c->cases[j->on].head : NULL};
+    return (struct subject_how){j->profile, j->order, 1, j->draft ? c->cases[j->on].head : NULL,
+                                c->options->engine};
 }
 
 static void base_free(struct base *b)

@@ -213,6 +213,14 @@ static int64_t list_sites(const struct planner *p, int on, const struct fault_ro
     return n;
 }
 
+/* An engine that rounds in its own way has one profile. */
+static const char *draw_profile(struct planner *p, const char *const *list, int64_t n)
+{
+    const struct engine_kind *engine = p->c->options->engine;
+    int64_t i = below(p, n);
+    return engine ? engine->profile : list[i];
+}
+
 static bool has_tries(const struct fault_row *row)
 {
     for (int k = 0; k < FAULT_KEYS && row->keys[k].name; k++) {
@@ -224,7 +232,8 @@ static bool has_tries(const struct fault_row *row)
 static void add_op(struct planner *p, int on, const struct fault_row *row, struct site s)
 {
     struct job j = {.kind = JOB_OP, .on = on, .row = row, .op = s.op, .draft = s.step >= 0};
-    j.profile = profiles[below(p, PROFILES)];
+    if (j.draft && p->c->options->engine) return;
+    j.profile = draw_profile(p, profiles, PROFILES);
     j.order = below(p, 2) ? ORDER_F64 : ORDER_BLAS;
     draw_fault(p, &j, s, false, j.fault[0]);
     if (!add(p, j)) return;
@@ -246,11 +255,12 @@ static void add_pair(struct planner *p, int on, const struct fault_row *first, s
     int total = 0;
     while (fault_at(total)) total++;
     struct job j = {.kind = JOB_PAIR, .on = on, .row = first};
-    j.profile = profiles[below(p, PROFILES)];
+    j.profile = draw_profile(p, profiles, PROFILES);
     int64_t n = list_sites(p, on, first, sites);
     if (n == 0) return;
     struct site s = sites[below(p, n)];
     j.draft = s.step >= 0;
+    if (j.draft && p->c->options->engine) return;
     draw_fault(p, &j, s, false, j.fault[0]);
     for (int tries = 0; tries < 20 && !j.fault[1][0]; tries++) {
         struct job other = j;
@@ -259,6 +269,7 @@ static void add_pair(struct planner *p, int on, const struct fault_row *first, s
         n = list_sites(p, on, other.row, sites);
         if (n == 0) continue;
         struct site at = sites[below(p, n)];
+        if (at.step >= 0 && p->c->options->engine) continue;
         bool near = below(p, 2) && at.step < 0 && s.step < 0; /* at one op or near it */
         if (near) at.layer = s.layer;
         if (at.op && at.step < 0 && !campaign_op_at(c, at.op, at.layer)) continue;
@@ -350,9 +361,9 @@ static enum err_code plan_clean(struct planner *p)
     int64_t n = o->clean >= 0 ? o->clean : draws[o->quick].clean;
     for (int64_t k = 0; k < n; k++) {
         struct job j = {.kind = JOB_CLEAN, .on = (int)below(p, p->c->cases_count)};
-        j.profile = all[below(p, sizeof all / sizeof all[0])];
+        j.profile = draw_profile(p, all, sizeof all / sizeof all[0]);
         j.order = (enum subject_order)below(p, ORDERS);
-        j.draft = p->c->cases[j.on].head[0] && below(p, 2);
+        j.draft = p->c->cases[j.on].head[0] && below(p, 2) && !o->engine;
         if (!add(p, j)) break;
     }
     return p->err->code;
@@ -368,7 +379,9 @@ enum err_code campaign_plan(struct campaign *c, struct err *err)
             if (plan_ops(&p, i) != ERR_OK) return err->code;
         }
     }
-    if (plan_alone(&p) != ERR_OK || plan_verify(&p) != ERR_OK || plan_outside(&p) != ERR_OK)
+    if (plan_alone(&p) != ERR_OK) return err->code;
+    /* Verification, files and calls are the same whatever engine runs. */
+    if (!c->options->engine && (plan_verify(&p) != ERR_OK || plan_outside(&p) != ERR_OK))
         return err->code;
     return plan_clean(&p);
 }

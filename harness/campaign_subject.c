@@ -98,6 +98,12 @@ static enum err_code options_of(struct subject_how how, struct session_options *
     *o = session_defaults();
     if (profile_find(how.profile, &o->profile, err) != ERR_OK) return err->code;
     o->threads = how.threads;
+    if (how.engine && !how.engine->imitates) {
+        o->engine = how.engine;
+        o->precision = PRECISION_F32;
+        if (how.order == ORDER_CHUNKS) o->chunk = CHUNK;
+        return ERR_OK;
+    }
     if (how.order == ORDER_BLAS && blas_open(&blas, &none) == ERR_OK)
         o->linear = LINEAR_BLAS;
     else
@@ -125,6 +131,7 @@ enum err_code subject_run(struct subject *s, const struct loaded *l, const struc
 {
     struct session session = {0};
     struct session_options o;
+    struct loaded on = *l; /* the same model, on the engine that is asked for */
     struct tap_sink sink = {.wants = wants, .reals = reals, .ints = ints, .ctx = s};
     struct forward_draft draft = {0}, *head = how.head ? &draft : NULL;
     *s = (struct subject){0};
@@ -134,12 +141,14 @@ enum err_code subject_run(struct subject *s, const struct loaded *l, const struc
         return err->code;
     }
     if (make(s, l->model.config, t, head, err) == ERR_OK && options_of(how, &o, err) == ERR_OK &&
-        session_open(&session, l, &o, t->sequences, t->length, err) == ERR_OK) {
+        (!how.engine || engine_open(&on.engine, how.engine, &on.model, err) == ERR_OK) &&
+        session_open(&session, &on, &o, t->sequences, t->length, err) == ERR_OK) {
         session.run.faults = faults && faults->count ? faults : NULL;
         session.run.progress = NULL;
         (void)!run_all(&session, t, &sink, head, err);
     }
     session_close(&session);
+    if (how.engine) engine_close(&on.engine);
     forward_draft_close(&draft);
     return err->code;
 }

@@ -28,6 +28,7 @@ struct subject_how {
     enum subject_order order;
     int threads;
     const char *head; /* NULL, or a draft head that runs behind it, SUBJECT_STEPS steps */
+    const struct engine_kind *engine; /* NULL: the reference */
 };
 
 enum { SUBJECT_STEPS = 3 };

@@ -217,7 +217,7 @@ static enum err_code unknown_key(const struct case_op *op, const char *key, stru
 }
 
 /* A fault says itself what is wrong with its text. */
-static enum err_code fault_parse(struct op_case *out, int i, const char *text, struct err *err)
+static enum err_code fault_take(struct op_case *out, int i, const char *text, struct err *err)
 {
     struct faults f = {0};
     if (strcmp(text, "none") != 0) {
@@ -247,7 +247,7 @@ static enum err_code pair_parse(struct op_case *out, const char *pair, bool *see
         return err_set(err, ERR_USAGE, "case line|op %s|key \"%s\" twice|each key once", name, key);
     seen[i] = true;
     const struct param_row *row = case_param(out->op, i);
-    if (row->kind == PARAM_FAULT) return fault_parse(out, i, pair + n + 1, err);
+    if (row->kind == PARAM_FAULT) return fault_take(out, i, pair + n + 1, err);
     if (value_parse(row, pair + n + 1, &out->value[i])) return ERR_OK;
     char wants[ERR_PART];
     param_wants(row, wants, sizeof wants);
@@ -395,6 +395,13 @@ void case_set_int(struct op_case *c, const char *key, int64_t v)
     char text[32];
     snprintf(text, sizeof text, "%lld", (long long)v);
     case_set(c, key, text);
+}
+
+void case_fit_device(struct op_case *c)
+{
+    case_set(c, "x", "bf16");
+    case_set(c, "act", "bf16");
+    case_set(c, "profile", "gpu");
 }
 
 enum err_code case_make(const struct op_case *c, struct arena *a, struct case_data *out,

@@ -129,4 +129,8 @@ const char *case_fault(const struct op_case *c);
  * of its arguments. */
 void case_draw(struct op_case *out, const struct case_op *op, uint64_t seed, int64_t i);
 
+/* Makes it one that a device computes: its own type of activations, rounded where its profile says.
+ */
+void case_fit_device(struct op_case *c);
+
 #endif

@@ -6,8 +6,12 @@
 #include "harness/plan_args.h"
 #include "harness/session.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { PATTERNS = 256 };
 
@@ -59,6 +63,39 @@ static enum err_code take_plan(struct asked *k, const char *path, struct err *er
     return ERR_OK;
 }
 
+/* Asked in a child: a device that was opened before the campaign's own processes are forked is none
+ * of theirs. */
+static enum err_code usable_apart(const struct engine_kind *k, struct err *err)
+{
+    int ends[2], status;
+    struct err said = ERR_INIT;
+    if (pipe(ends) != 0) return err_sys(err, errno, "ask for engine|%s", k->name);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        (void)!engine_usable(k, &said);
+        _exit(write(ends[1], &said, sizeof said) == (ssize_t)sizeof said ? 0 : 1);
+    }
+    close(ends[1]);
+    bool answered = child > 0 && read(ends[0], &said, sizeof said) == (ssize_t)sizeof said;
+    close(ends[0]);
+    if (child > 0) waitpid(child, &status, 0);
+    if (!answered)
+        return err_set(err, ERR_DEVICE, "ask for engine|%s|no answer|one that can run here",
+                       k->name);
+    if (said.code != ERR_OK) *err = said;
+    return err->code;
+}
+
+static enum err_code read_engine(const struct args *a, struct campaign_options *o, struct err *err)
+{
+    static const char *const names[] = {"ref", "gpu", NULL};
+    int at;
+    if (args_choice(a, "--on", names, 0, &at, err) != ERR_OK || at == 0) return err->code;
+    o->engine = gpu_engine();
+    return usable_apart(o->engine, err);
+}
+
 static enum err_code read_options(const struct args *a, struct asked *k, struct err *err)
 {
     int64_t seed, workers;
@@ -75,6 +112,7 @@ static enum err_code read_options(const struct args *a, struct asked *k, struct 
                  err) != ERR_OK ||
         args_double(a, "--bound", 0, INFINITY, NAN, &o->bound, err) != ERR_OK)
         return err->code;
+    if (read_engine(a, o, err) != ERR_OK) return err->code;
     o->seed = (uint64_t)seed;
     o->workers = (int)workers;
     for (int i = 0; args_value_at(a, "--fault", i); i++) {

@@ -16,6 +16,7 @@ enum err_code fault_run(const struct args *a, json_t *result, struct err *err) E
         {"--model", "MODEL", "run: inject into this one (default: small ones of its own)", false}, \
         {"--tokens", "T", "run: tokens for it", false},                                            \
         {"--draft", "HEAD", "run: with --model, its draft head", false},                           \
+        {"--on", "ref|gpu", "run: whose runs the faults are injected into (ref)", false},          \
         {"--quick", NULL, "run: one site of each fault and case, fewer draws", false},             \
         {"--clean", "COUNT", "run: that many clean runs", false},                                  \
         {"--bound", "B", "run: judge by this bound, as diff --bound does", false},                 \

@@ -174,14 +174,6 @@ static enum err_code one_case(const struct op_case *c, const struct plan *p, con
     return ERR_OK;
 }
 
-/* What a device computes in: its own type of activations, rounded where its profile says. */
-static void fit_to_device(struct op_case *c)
-{
-    case_set(c, "x", "bf16");
-    case_set(c, "act", "bf16");
-    case_set(c, "profile", "gpu");
-}
-
 static bool plan_has(const struct plan *p, const struct op_side *side)
 {
     for (int i = 0; i < p->subjects; i++) {
@@ -208,7 +200,7 @@ static enum err_code sweep(const struct args *a, const struct plan *p, json_t *r
         for (int64_t k = 0; k < n; k++) {
             struct op_case c;
             case_draw(&c, op, (uint64_t)seed, k);
-            if (plan_has(p, gpu_side())) fit_to_device(&c);
+            if (plan_has(p, gpu_side())) case_fit_device(&c);
             if (one_case(&c, p, a, rows, t, err) != ERR_OK) return err->code;
         }
     }

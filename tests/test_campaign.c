@@ -196,7 +196,7 @@ static void effect__is_told_in_bounds__of_its_own(void **state)
     assert_ptr_equal(b, campaign_base(&c, &j, &err)); /* made once */
     struct subject other;
     (void)!subject_run(&other, &loaded, &one.tokens,
-                       (struct subject_how){"hf4", ORDER_F64, 1, NULL}, NULL, &err);
+                       (struct subject_how){"hf4", ORDER_F64, 1, NULL, NULL}, NULL, &err);
     assert_ok(&err);
     assert_int_equal(subject_differ(&b->subject, &other, 0), -1);
     int64_t at = 0;

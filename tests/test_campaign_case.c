@@ -27,8 +27,8 @@ static struct config run(const struct campaign_case *c)
     struct subject s;
     (void)!loaded_open(&l, c->model, &err);
     assert_ok(&err);
-    (void)!subject_run(&s, &l, &c->tokens, (struct subject_how){"hf4", ORDER_F64, 1, NULL}, NULL,
-                       &err);
+    (void)!subject_run(&s, &l, &c->tokens, (struct subject_how){"hf4", ORDER_F64, 1, NULL, NULL},
+                       NULL, &err);
     assert_ok(&err);
     assert_int_equal(s.rows, c->tokens.count);
     for (int64_t i = 0; i < s.count; i++) {
@@ -159,7 +159,7 @@ static bool orders_differ(void **state, uint64_t seed)
     assert_ok(&err);
     for (int o = 0; o < ORDERS; o++) {
         (void)!subject_run(&s[o], &l, &c.tokens,
-                           (struct subject_how){"vllm", (enum subject_order)o, 2, NULL}, NULL,
+                           (struct subject_how){"vllm", (enum subject_order)o, 2, NULL, NULL}, NULL,
                            &err);
         assert_ok(&err);
     }
@@ -202,7 +202,7 @@ static void heads__are_of_both_kinds_and_can_be_run(void **state)
         normed += h.config.norm_before_residual;
         mapped += h.mapped;
         fed_normed += h.config.norm_output;
-        const struct subject_how how = {"hf4", ORDER_F64, 1, c.head};
+        const struct subject_how how = {"hf4", ORDER_F64, 1, c.head, NULL};
         (void)!subject_run(&s, &l, &c.tokens, how, NULL, &err);
         assert_ok(&err);
         assert_int_equal(s.draft_rows, c.tokens.count - c.tokens.sequences);

@@ -125,8 +125,17 @@ draft() {
             tr -d ' \n' < "$work/log" | sed 's/.*"tokens":\(\[[0-9,]*\]\).*/\1/' > "$work/$mode-$on.tokens"
             tr -d ' \n' < "$work/log" | sed 's/.*"accepted":\(\[[0-9,]*\]\).*/\1/' > "$work/$mode-$on.accepted"
         done
-        check "$mode: the same tokens" 0 cmp "$work/$mode-ref.tokens" "$work/$mode-gpu.tokens"
-        check "$mode: the same acceptances" 0 cmp "$work/$mode-ref.accepted" "$work/$mode-gpu.accepted"
+        # Another token is no fault where the two best are nearly equal: the text is then held, row by row, against the
+        # reference's run over the same text.
+        if cmp -s "$work/$mode-ref.tokens" "$work/$mode-gpu.tokens"; then
+            check "$mode: the same acceptances" 0 cmp "$work/$mode-ref.accepted" "$work/$mode-gpu.accepted"
+        else
+            say "draft: $mode: other tokens than the reference's: held as text"
+            printf '[%s,%s]\n' "$prompt" "$(tr -d '[]' < "$work/$mode-gpu.tokens")" > "$work/text.json"
+            check "$mode: its text" 0 "$assay" forward "$model" --tokens "$work/text.json" --on gpu --decode-last 48 \
+                --out "$work/text.st" &&
+                check "$mode: its text against the reference" 0 "$assay" diff "$work/text.st" --model "$model" --profile gpu
+        fi
     done
     check "forward with a head" 0 "$assay" forward "$model" --tokens "@$model/golden.json" --on gpu \
         --draft fixtures/eagle-trained --draft-steps 3 --out "$work/draft.st" &&
@@ -188,12 +197,16 @@ sanitizer() {
         failures=$((failures + 1))
         return 1
     }
+    export ASSAY_GPU_PREFILL=1
     for tool in memcheck racecheck initcheck synccheck; do
         check "$tool, forward" 0 compute-sanitizer --tool "$tool" --error-exitcode 9 \
             "$assay" forward fixtures/tiny-k25 --tokens 1,2,3,4,5,6,7 --on gpu --decode-last 2 --out "$work/s.st"
         check "$tool, ops" 0 compute-sanitizer --tool "$tool" --error-exitcode 9 \
             "$assay" op --cases fixtures/gpu/sanitizer.txt --on ref,gpu
+        check "$tool, generate" 0 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+            "$assay" generate fixtures/tiny-k25 --tokens 1,2,3 -n 4 --on gpu --draft fixtures/eagle-trained
     done
+    unset ASSAY_GPU_PREFILL
 }
 
 bench() {

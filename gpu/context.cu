@@ -290,7 +290,9 @@ static enum err_code open_libraries(struct gpu *g, struct err *err)
 
 static enum err_code read_environment(struct gpu *g, struct err *err)
 {
-    const char *sync = getenv("ASSAY_GPU_SYNC"), *fail = getenv("ASSAY_GPU_FAIL_AT");
+    const char *sync = getenv("ASSAY_GPU_SYNC"), *fail = getenv("ASSAY_GPU_FAIL_AT"),
+               *prefill = getenv("ASSAY_GPU_PREFILL");
+    g->prefill = prefill && prefill[0] && strcmp(prefill, "0") != 0;
     g->sync = sync && sync[0] && strcmp(sync, "0") != 0;
     if (!fail || !fail[0]) return ERR_OK;
     if (text_int(fail, &g->fail_at) && g->fail_at > 0) return ERR_OK;

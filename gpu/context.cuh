@@ -87,6 +87,7 @@ struct gpu {
     int64_t waited;              /* of them, those before the last successful wait */
     struct gpu_step first, last; /* launches since the last wait */
     int64_t fail_at;             /* 0, or the launch that is made to fail */
+    bool prefill;                /* ASSAY_GPU_PREFILL=1: what a library is to write is NaN before */
     bool rounds_inputs;          /* of adapters: a fault edits inputs to what is exact in no type */
     struct err lost;             /* the first asynchronous error, kept */
 };

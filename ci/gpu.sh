@@ -210,9 +210,11 @@ sanitizer() {
 }
 
 bench() {
-    check bench 0 "$assay" bench --on gpu
-    cat "$work/log"
-    "$assay" bench --on gpu --json > "$work/bench.json" || failures=$((failures + 1))
+    check bench 0 "$assay" bench --on gpu --json || return 1
+    cp "$work/log" "$work/bench.json"
+    tr -d '\n' < "$work/bench.json" | sed 's/{ *"op"/\n&/g' | sed -n \
+        's/^{ *"op": "\([^"]*\)", *"case": "\([^"]*\)".*"seconds": \([0-9.e-]*\).*"ceiling": "\([a-z]*\)", *"share": \([0-9.e-]*\).*/\1|\2|\3|\4|\5/p' |
+        awk -F'|' '{ printf "gpu: %-10s %-50s %10.1f us  %5.1f %% of %s\n", $1, $2, $3 * 1e6, $5 * 100, $4 }'
 }
 
 begun=$(date +%s)

@@ -61,7 +61,7 @@ static void judge_row(const struct op_measured *m, int64_t row, double error, do
     double ratio = error == 0 ? 0 : error / bound;
     if (!(error <= bound)) out->failed = true;
     if (ratio <= *nearest) return;
-    *nearest = isnan(ratio) ? INFINITY : ratio;
+    *nearest = out->ratio = isnan(ratio) ? INFINITY : ratio;
     int64_t c = worst_column(m, row);
     out->bound = bound;
     out->worst = (struct cell){row, c, row_of(m->subject, row)[c], row_of(m->exact, row)[c]};

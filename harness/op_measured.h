@@ -17,8 +17,8 @@ struct op_measured {
     double unit; /* unit roundoff of what the subject writes */
 };
 
-/* Fills failed, worst (the row nearest to or furthest past its bound, its worst column), bound (of
- * that row, in the output's units, a root mean square) and from. */
+/* Fills failed, ratio, worst (the row nearest to or furthest past its bound, its worst column),
+ * bound (of that row, in the output's units, a root mean square) and from. */
 void op_measured_judge(const struct op_measured *m, struct op_output *out);
 
 #endif

@@ -141,7 +141,7 @@ static void judge_values(const struct case_output *s, const struct case_output *
         double ratio = ratio_of(sv, tv, bound);
         if (!(ratio <= 1)) out->failed = true;
         if (ratio > worst || !(ratio == ratio)) {
-            worst = ratio;
+            worst = out->ratio = ratio;
             out->bound = bound;
             out->worst = (struct cell){i / s->cols, i % s->cols, sv, tv};
         }

@@ -25,6 +25,7 @@ struct op_output {
     const char *name;
     const char *side; /* the subject */
     double rel_rms, max_abs;
+    double ratio; /* how far past its bound the worst is: above 1 fails */
     double bound; /* of the worst element: the one nearest to, or furthest past, its own bound */
     struct cell worst;
     int64_t elements, near_ties;

@@ -38,6 +38,7 @@ static void subject__passes__with_errors_of_the_profiles_size(void **state)
     struct op_measured m = set(COLS);
     assert_false(judged(&m).failed);
     assert_true(fabs(judged(&m).bound - 0.02) < 1e-9);
+    assert_true(fabs(judged(&m).ratio - 0.5) < 1e-6);
     m = set(7);
     assert_false(judged(&m).failed);
 }

@@ -2,6 +2,7 @@
 #include "core/error.h"
 
 #include "core/check.h"
+#include "core/text.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -22,6 +23,7 @@ static const struct {
     [ERR_IO] = {"a file operation failed", 3},
     [ERR_DEVICE] = {"the device cannot be used", 3},
     [ERR_FAULT] = {"a fault did not have its expected outcome", 4},
+    [ERR_PROCESS] = {"a process of the run failed", 3},
 };
 
 const char *err_sentence(enum err_code code)
@@ -40,33 +42,14 @@ void err_clear(struct err *e)
     *e = (struct err)ERR_INIT;
 }
 
-/* Bytes of the UTF-8 sequence at s, or 0 where there is none: paths and broken files hold any
- * bytes. */
-static size_t utf8_bytes(const char *s, size_t left)
-{
-    const unsigned char *p = (const unsigned char *)s;
-    size_t n = p[0] < 0x80   ? 1
-               : p[0] < 0xc2 ? 0
-               : p[0] < 0xe0 ? 2
-               : p[0] < 0xf0 ? 3
-               : p[0] < 0xf5 ? 4
-                             : 0;
-    if (n == 0 || n > left) return 0;
-    for (size_t i = 1; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80) return 0;
-    }
-    bool overlong = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90);
-    bool outside = (p[0] == 0xed && p[1] >= 0xa0) || (p[0] == 0xf4 && p[1] >= 0x90);
-    return overlong || outside ? 0 : n;
-}
-
-/* Copies at most size-1 bytes and makes the result one printable line of UTF-8: a message never
- * breaks a log or a JSON report. What does not fit is cut between characters and ends in dots. */
+/* Copies at most size-1 bytes and makes the result one printable line of UTF-8: paths and broken
+ * files hold any bytes, and a message never breaks a log or a JSON report. What does not fit is cut
+ * between characters and ends in dots. */
 static void copy_line(char *dst, size_t size, const char *src, size_t length)
 {
     size_t n = 0, cut = 0;
     for (size_t i = 0; i < length;) {
-        size_t bytes = utf8_bytes(src + i, length - i);
+        size_t bytes = text_utf8(src + i, length - i);
         bool shown = bytes > 1 || (bytes == 1 && (unsigned char)src[i] >= 0x20 && src[i] != 0x7f);
         size_t wide = shown ? bytes : 1;
         if (n + wide > size - 1) {

@@ -27,10 +27,13 @@ enum err_code {
     ERR_IO,     /* a read, write, map, rename failed (disk full, no permission): exit 3 */
     ERR_DEVICE, /* no device, or a side that is not built in: exit 3 */
     ERR_FAULT,  /* a fault's outcome was not the expected one: exit 4 */
+    /* A rank of a run died, hangs, or sent what nobody can read; a launcher or a rendezvous failed:
+       exit 3 */
+    ERR_PROCESS,
     ERR_COUNT
 };
 
-enum { ERR_PART = 224, ERR_NOTE = 128, ERR_NOTES = 6, ERR_LINE = 2048 };
+enum { ERR_PART = 224, ERR_NOTE = 128, ERR_NOTES = 8, ERR_LINE = 2048 };
 
 struct err {
     enum err_code code;

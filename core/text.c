@@ -83,3 +83,21 @@ bool text_ends(const char *text, const char *suffix)
     size_t n = strlen(text), m = strlen(suffix);
     return n >= m && strcmp(text + n - m, suffix) == 0;
 }
+
+size_t text_utf8(const char *s, size_t left)
+{
+    const unsigned char *p = (const unsigned char *)s;
+    size_t n = p[0] < 0x80   ? 1
+               : p[0] < 0xc2 ? 0
+               : p[0] < 0xe0 ? 2
+               : p[0] < 0xf0 ? 3
+               : p[0] < 0xf5 ? 4
+                             : 0;
+    if (n == 0 || n > left) return 0;
+    for (size_t i = 1; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80) return 0;
+    }
+    bool overlong = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90);
+    bool outside = (p[0] == 0xed && p[1] >= 0xa0) || (p[0] == 0xf4 && p[1] >= 0x90);
+    return overlong || outside ? 0 : n;
+}

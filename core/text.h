@@ -23,6 +23,10 @@ bool text_glob(const char *pattern, const char *name);
 /* "1.5 GB": powers of 1000. Returns buf. */
 const char *text_bytes(double bytes, char *buf, size_t size);
 
+/* Bytes of the UTF-8 sequence at s, of which `left` bytes (at least 1) may be read; 0 where there
+ * is none: overlong forms, surrogates and what lies past U+10FFFF are none. */
+size_t text_utf8(const char *s, size_t left);
+
 bool text_starts(const char *text, const char *prefix);
 bool text_ends(const char *text, const char *suffix);
 

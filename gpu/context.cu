@@ -4,6 +4,7 @@
 
 #include "core/text.h"
 #include "gpu/device.cuh"
+#include "gpu/lt_library.cuh"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -272,7 +273,8 @@ static enum err_code read_properties(struct gpu *g, struct err *err)
 static enum err_code open_libraries(struct gpu *g, struct err *err)
 {
     g->lt_workspace_size = LT_WORKSPACE;
-    if (gpu_call(g, cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking), "make a stream",
+    if (lt_library_open(err) != ERR_OK ||
+        gpu_call(g, cudaStreamCreateWithFlags(&g->stream, cudaStreamNonBlocking), "make a stream",
                  err) != ERR_OK ||
         gpu_lt_call(g, cublasLtCreate(&g->lt), "open cuBLASLt", err) != ERR_OK)
         return err->code;

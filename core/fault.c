@@ -112,25 +112,37 @@ static enum err_code unknown_fault(const char *id, struct err *err)
                    id, nearest(id));
 }
 
-enum err_code faults_add(struct faults *f, const char *text, struct err *err)
+static const char *const stage_things[] = {[FAULT_OP] = "an op",
+                                           [FAULT_FILE] = "a file",
+                                           [FAULT_CALL] = "a call",
+                                           [FAULT_PROCESS] = "a process"};
+
+enum err_code fault_use_parse(struct fault_use *u, const char *text, enum fault_stage stage,
+                              struct err *err)
 {
     char id[FAULT_TEXT];
-    if (f->count == FAULT_ACTIVE)
-        return err_set(err, ERR_USAGE, "fault|%s|%d faults at once|at most %d", text, f->count + 1,
-                       FAULT_ACTIVE);
     if (strlen(text) >= sizeof id)
         return err_set(err, ERR_USAGE, "fault|%.64s...|%zu bytes|fewer than %d", text, strlen(text),
                        FAULT_TEXT);
     snprintf(id, sizeof id, "%s", text);
     char *keys = strchr(id, '@');
     if (keys) *keys++ = '\0';
-    struct fault_use u = {.row = fault_find(id)};
-    if (!u.row) return unknown_fault(id, err);
-    if (u.row->stage != FAULT_OP)
-        return err_set(err, ERR_USAGE, "fault|%s|an edit of %s|one of an op", id,
-                       u.row->stage == FAULT_FILE ? "a file" : "a call");
-    for (int k = 0; k < FAULT_KEYS; k++) u.value[k] = u.row->keys[k].dflt;
-    if (keys && read_keys(&u, keys, err) != ERR_OK) return err->code;
+    *u = (struct fault_use){.row = fault_find(id)};
+    if (!u->row) return unknown_fault(id, err);
+    if (u->row->stage != stage)
+        return err_set(err, ERR_USAGE, "fault|%s|an edit of %s|one of %s", id,
+                       stage_things[u->row->stage], stage_things[stage]);
+    for (int k = 0; k < FAULT_KEYS; k++) u->value[k] = u->row->keys[k].dflt;
+    return keys ? read_keys(u, keys, err) : ERR_OK;
+}
+
+enum err_code faults_add(struct faults *f, const char *text, struct err *err)
+{
+    struct fault_use u;
+    if (f->count == FAULT_ACTIVE)
+        return err_set(err, ERR_USAGE, "fault|%s|%d faults at once|at most %d", text, f->count + 1,
+                       FAULT_ACTIVE);
+    if (fault_use_parse(&u, text, FAULT_OP, err) != ERR_OK) return err->code;
     f->use[f->count++] = u;
     return ERR_OK;
 }

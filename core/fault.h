@@ -47,9 +47,10 @@ struct fault_key {
 };
 
 enum fault_stage {
-    FAULT_OP,   /* edits an op: has `wrap` */
-    FAULT_FILE, /* edits a file on disk */
-    FAULT_CALL  /* makes a system or library call of the program fail */
+    FAULT_OP,     /* edits an op: has `wrap` */
+    FAULT_FILE,   /* edits a file on disk */
+    FAULT_CALL,   /* makes a system or library call of the program fail */
+    FAULT_PROCESS /* makes a rank of several processes die, hang, or reply wrongly */
 };
 
 struct draft_step;
@@ -104,6 +105,9 @@ struct faults {
 /* Parses "ID[@KEY=VALUE,...]" and adds it. ERR_USAGE: unknown id (the nearest known one is named),
  * unknown key, a value out of range, a fault that edits no op. */
 enum err_code faults_add(struct faults *f, const char *text, struct err *err) ERR_USED;
+/* Parses one fault of that stage into *u. ERR_USAGE, as above. */
+enum err_code fault_use_parse(struct fault_use *u, const char *text, enum fault_stage stage,
+                              struct err *err) ERR_USED;
 void faults_clear(struct faults *f);
 /* "mla.no_mscale@layer=2": only the keys that differ from their defaults. Returns buf (FAULT_TEXT).
  */

@@ -11,7 +11,7 @@ static const struct fault_row *const families[] = {
     fault_rows_int4,      fault_rows_rope,   fault_rows_mla,   fault_rows_mla_cache,
     fault_rows_mla_merge, fault_rows_router, fault_rows_moe,   fault_rows_norm,
     fault_rows_logits,    fault_rows_tp,     fault_rows_eagle, fault_rows_eagle_verify,
-    fault_rows_any,       fault_rows_file,   fault_rows_env,
+    fault_rows_any,       fault_rows_file,   fault_rows_env,   fault_rows_proc,
 };
 
 const struct fault_row *fault_at(int i)

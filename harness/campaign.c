@@ -16,12 +16,13 @@ static json_t *run_job(void *ctx, int64_t i)
     struct campaign *c = ctx;
     const struct job *j = &c->jobs[i];
     double began = clock_seconds();
-    json_t *record = j->kind == JOB_FILE     ? campaign_file(c, j)
-                     : j->kind == JOB_CALL   ? campaign_env(c, j)
-                     : j->kind == JOB_CLEAN  ? campaign_clean(c, j)
-                     : j->kind == JOB_ALONE  ? campaign_alone(c, j)
-                     : j->kind == JOB_VERIFY ? campaign_verify(c, j)
-                                             : campaign_op(c, j);
+    json_t *record = j->kind == JOB_FILE      ? campaign_file(c, j)
+                     : j->kind == JOB_CALL    ? campaign_env(c, j)
+                     : j->kind == JOB_PROCESS ? campaign_process(c, j)
+                     : j->kind == JOB_CLEAN   ? campaign_clean(c, j)
+                     : j->kind == JOB_ALONE   ? campaign_alone(c, j)
+                     : j->kind == JOB_VERIFY  ? campaign_verify(c, j)
+                                              : campaign_op(c, j);
     if (record) json_object_set_new(record, "seconds", json_real(clock_seconds() - began));
     return record;
 }
@@ -93,7 +94,8 @@ enum err_code campaign_run(const struct campaign_options *o, json_t *result, str
     struct campaign c = {.options = o};
     json_t **records = NULL;
     double began = clock_seconds();
-    bool some = has_stage(o, FAULT_OP) || has_stage(o, FAULT_FILE) || has_stage(o, FAULT_CALL);
+    bool some = has_stage(o, FAULT_OP) || has_stage(o, FAULT_FILE) || has_stage(o, FAULT_CALL) ||
+                has_stage(o, FAULT_PROCESS);
     if (!some)
         return err_set(err, ERR_USAGE, "option|--fault|\"%s\": no such fault|%s",
                        o->include ? o->include[0] : "", "patterns of `assay fault list`");

@@ -15,6 +15,7 @@ enum job_kind {
     JOB_PAIR,
     JOB_FILE,
     JOB_CALL,
+    JOB_PROCESS,
     JOB_VERIFY,
     JOB_CLEAN
 };
@@ -88,6 +89,8 @@ int campaign_commands(void);
 /* Makes what the command lines read. ERR_DEVICE: calls cannot be made to fail here. */
 enum err_code campaign_env_prepare(struct campaign *c, struct err *err) ERR_USED;
 json_t *campaign_env(struct campaign *c, const struct job *j);
+/* campaign_process.c: JOB_PROCESS, in real processes of this program. */
+json_t *campaign_process(struct campaign *c, const struct job *j);
 /* campaign_clean.c */
 json_t *campaign_clean(struct campaign *c, const struct job *j);
 

@@ -15,8 +15,8 @@ enum { ANYWHERE = -1, OUTSIDE = -1, PROOF_EVERY = 6, PAIR_EVERY = 4 };
 
 /* Draws for each kind of job. */
 static const struct {
-    int64_t alone, file, call, clean;
-} draws[2] = {{20, 40, 24, 200}, {1, 3, 1, 24}};
+    int64_t alone, file, call, process, clean;
+} draws[2] = {{20, 40, 24, 12, 200}, {1, 3, 1, 1, 24}};
 
 /* The profiles that subjects round in. */
 static const char *const profiles[] = {"hf4", "vllm", "hf"};
@@ -336,6 +336,9 @@ static enum err_code plan_verify(struct planner *p)
     return p->err->code;
 }
 
+static const enum job_kind outside_kinds[] = {
+    [FAULT_FILE] = JOB_FILE, [FAULT_CALL] = JOB_CALL, [FAULT_PROCESS] = JOB_PROCESS};
+
 static enum err_code plan_outside(struct planner *p)
 {
     const struct campaign_options *o = p->c->options;
@@ -343,9 +346,11 @@ static enum err_code plan_outside(struct planner *p)
         const struct fault_row *row = fault_at(i);
         if (row->stage == FAULT_OP || !campaign_includes(o, row->id)) continue;
         int commands = row->stage == FAULT_CALL ? campaign_commands() : 1;
-        int64_t n = row->stage == FAULT_FILE ? draws[o->quick].file : draws[o->quick].call;
+        int64_t n = row->stage == FAULT_FILE   ? draws[o->quick].file
+                    : row->stage == FAULT_CALL ? draws[o->quick].call
+                                               : draws[o->quick].process;
         for (int64_t k = 0; k < n * commands; k++) {
-            struct job j = {.kind = row->stage == FAULT_FILE ? JOB_FILE : JOB_CALL, .row = row};
+            struct job j = {.kind = outside_kinds[row->stage], .row = row};
             j.command = (int)(k % commands);
             snprintf(j.fault[0], sizeof j.fault[0], "%s", row->id);
             if (!add(p, j)) break;

@@ -17,6 +17,7 @@ static const char *const kinds[] = {[JOB_OP] = "op",
                                     [JOB_PAIR] = "two at once",
                                     [JOB_FILE] = "file",
                                     [JOB_CALL] = "call",
+                                    [JOB_PROCESS] = "process",
                                     [JOB_VERIFY] = "verification",
                                     [JOB_CLEAN] = "clean"};
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const stages[] = {"op", "file", "call"};
+static const char *const stages[] = {"op", "file", "call", "process"};
 static const char *const fits[] = {"site", "op", "tries", "linear"};
 
 static json_t *key_json(const struct fault_key *k)

@@ -3,6 +3,7 @@
 
 #include "core/file.h"
 #include "harness/library_memory.h"
+#include "harness/worker.h"
 
 #include <fcntl.h>
 #ifdef __GLIBC__
@@ -176,6 +177,8 @@ int assay_main(int argc, char **argv)
     keep_pages();
     library_memory_guard(argc, argv);
     fill_standard_streams();
+    /* A rank of a run of several processes: its parent gives it its words, nobody types them. */
+    if (argc > 1 && strcmp(argv[1], "worker") == 0) return worker_main(argc, argv, worker_tasks);
     handle(SIGINT);
     handle(SIGTERM);
     handle(SIGHUP);

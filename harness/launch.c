@@ -1,0 +1,104 @@
+/* launch.c: see launch.h. */
+#include "harness/launch.h"
+
+#include "core/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The variables of a launcher. NULL: it has none. */
+struct launcher {
+    const char *name;
+    const char *only_with; /* counts only where this one is set too */
+    const char *rank, *world, *local_rank, *local_world;
+    const char *host, *port;
+};
+
+static const struct launcher launchers[] = {
+    {"assay", NULL, "ASSAY_RANK", "ASSAY_WORLD", "ASSAY_LOCAL_RANK", "ASSAY_LOCAL_WORLD",
+     "ASSAY_HOST", "ASSAY_PORT"},
+    {"torchrun", NULL, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
+     "MASTER_PORT"},
+    {"mpirun (Open MPI)", NULL, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "MASTER_ADDR", "MASTER_PORT"},
+    {"mpirun (PMI)", NULL, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
+     "MASTER_ADDR", "MASTER_PORT"},
+    /* An allocation alone sets SLURM_PROCID as well; a step is what srun makes. */
+    {"srun", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL,
+     "SLURM_LAUNCH_NODE_IPADDR", "MASTER_PORT"},
+};
+enum { LAUNCHERS = sizeof launchers / sizeof launchers[0], RANKS_MOST = 1 << 20 };
+
+/* A whole number in [min, max]; dflt where the variable is not there. */
+static enum err_code number(launch_variable *get, const struct launcher *by, const char *name,
+                            int min, int max, int dflt, int *out, struct err *err)
+{
+    const char *text = name ? get(name) : NULL;
+    int64_t v;
+    *out = dflt;
+    if (!text) return ERR_OK;
+    if (!text_int(text, &v) || v < min || v > max)
+        return err_set(err, ERR_INPUT, "launcher|%s: %s|\"%.40s\"|%d .. %d", by->name, name, text,
+                       min, max);
+    *out = (int)v;
+    return ERR_OK;
+}
+
+static bool is_here(launch_variable *get, const struct launcher *by)
+{
+    if (by->only_with && !get(by->only_with)) return false;
+    return get(by->rank) || get(by->world);
+}
+
+static enum err_code read_one(struct launch *l, launch_variable *get, const struct launcher *by,
+                              struct err *err)
+{
+    *l = (struct launch){.by = by->name};
+    const char *missing = !get(by->rank) ? by->rank : !get(by->world) ? by->world : NULL;
+    if (missing)
+        return err_set(err, ERR_INPUT, "launcher|%s: %s|not set, though %s is|both", by->name,
+                       missing, missing == by->rank ? by->world : by->rank);
+    if (number(get, by, by->world, 1, RANKS_MOST, 1, &l->world, err) != ERR_OK ||
+        number(get, by, by->rank, 0, l->world - 1, 0, &l->rank, err) != ERR_OK ||
+        number(get, by, by->local_world, 1, l->world, -1, &l->local_world, err) != ERR_OK ||
+        number(get, by, by->local_rank, 0, (l->local_world > 0 ? l->local_world : l->world) - 1, -1,
+               &l->local_rank, err) != ERR_OK ||
+        number(get, by, by->port, 1, LAUNCH_PORT_MOST, 0, &l->port, err) != ERR_OK)
+        return err->code;
+    const char *host = get(by->host);
+    if (host && strlen(host) >= LAUNCH_HOST)
+        return err_set(err, ERR_INPUT, "launcher|%s: %s|%zu bytes|fewer than %d", by->name,
+                       by->host, strlen(host), LAUNCH_HOST);
+    snprintf(l->host, sizeof l->host, "%s", host ? host : "");
+    return ERR_OK;
+}
+
+enum err_code launch_read_from(struct launch *l, launch_variable *get, struct err *err)
+{
+    *l = (struct launch){.world = 1, .local_rank = -1, .local_world = -1};
+    for (int i = 0; i < LAUNCHERS; i++) {
+        struct launch other;
+        if (!is_here(get, &launchers[i])) continue;
+        if (read_one(&other, get, &launchers[i], err) != ERR_OK) return err->code;
+        if (!l->by) {
+            *l = other;
+        } else if (other.rank != l->rank || other.world != l->world) {
+            return err_set(err, ERR_INPUT,
+                           "launcher|two at once|rank %d of %d by %s|rank %d of "
+                           "%d, as %s says",
+                           other.rank, other.world, other.by, l->rank, l->world, l->by);
+        }
+    }
+    return ERR_OK;
+}
+
+static const char *of_environment(const char *name)
+{
+    return getenv(name);
+}
+
+enum err_code launch_read(struct launch *l, struct err *err)
+{
+    return launch_read_from(l, of_environment, err);
+}

@@ -1,0 +1,83 @@
+/* workers_parts.h: the parent's side of the ranks, private to workers*.c:
+ *   workers.c          opening, calls, closing
+ *   workers_start.c    a rank as a process
+ *   workers_watch.c    the one loop that serves all ranks: sends, replies, stderr, deaths
+ *   workers_outcome.c  how each rank failed, in words; which came first
+ *   workers_report.c   for people and for JSON */
+#ifndef ASSAY_HARNESS_WORKERS_PARTS_H
+#define ASSAY_HARNESS_WORKERS_PARTS_H
+
+#include "harness/worker_log.h"
+#include "harness/worker_parts.h"
+#include "harness/workers.h"
+
+enum rank_state {
+    RANK_STARTING, /* has not said hello */
+    RANK_IDLE,
+    RANK_ASKED, /* a reply is due */
+    RANK_DONE,  /* replied in this call */
+    RANK_FAILED /* failed in this call: `failure` */
+};
+
+struct rank {
+    int rank;
+    pid_t pid;  /* -1: waited for */
+    pid_t had;  /* the pid it had */
+    int pidfd;  /* readable when the process has ended; -1: it was waited for */
+    int status; /* of waitpid(), once pid is -1 */
+    int err_fd; /* its stderr; -1: closed */
+    struct wire wire;
+    struct worker_log log;
+    enum rank_state state;
+    struct wire_message reply;
+    double closed;        /* when its end of the socket was found closed; 0: it is not */
+    char cut[ERR_PART];   /* what was wrong with the message that its end cut off; "" none */
+    bool deadline_passed; /* HUNG for want of a reply, which may still come late */
+    bool blamed;          /* another rank's error names this one */
+    struct worker_failure failure;
+};
+
+struct workers {
+    struct workers_options o; /* with the defaults filled in */
+    char *program, *fault, *oom;
+    struct rank *rank; /* [o.world] */
+    struct board board;
+    struct collective_shm shm;
+    pid_t parent;
+    int watch;    /* epoll: readable when any rank has written to its stderr or ended; -1: none */
+    int64_t call; /* the next one's number */
+    double asked, until; /* when the call that runs began, and must end */
+    double deadline_s;
+    int64_t batch; /* of the call that runs */
+    char samples[WORKER_SAMPLES];
+    bool closing;     /* ends are expected */
+    bool broken;      /* no further calls */
+    double failed_at; /* when the first failure of the call was seen; 0: none */
+    int64_t kills;    /* for want of memory, when the ranks were started; -1: not counted */
+    struct worker_failures failures;
+};
+
+/* workers_start.c */
+enum err_code workers_start_rank(struct workers *w, int rank, struct err *err) ERR_USED;
+/* Kills the process if it runs, waits for it, and closes what belongs to it. */
+void workers_end_rank(struct rank *r);
+
+/* workers_watch.c: serves the ranks until none of those asked (or starting) is left, or the first
+ * failure is `grace_s` old. */
+void workers_watch(struct workers *w);
+/* Serves them until every process has ended, `until` at the latest. */
+void workers_watch_ends(struct workers *w, double until);
+
+/* workers_outcome.c: the rank has failed, once; the later word of a rank counts only where it says
+ * more. `why` may be NULL: found in words, from the process's status. */
+void workers_fail(struct workers *w, struct rank *r, enum worker_outcome o, const char *found);
+void workers_fail_envelope(struct workers *w, struct rank *r, const struct envelope *e);
+/* Puts the failures in order and says the first cause. */
+enum err_code workers_judge(struct workers *w, struct err *err) ERR_USED;
+/* "ended by signal 9 (Killed)", "exited with status 3". Returns text. */
+const char *workers_status_text(int status, char *text, size_t size);
+/* Kills for want of memory that the kernel has counted, of this process's group where it says so;
+ * -1: it does not say. */
+int64_t workers_kills(const char *path);
+
+#endif

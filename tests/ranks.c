@@ -1,0 +1,292 @@
+/* ranks.c: see ranks.h. */
+#include "tests/ranks.h"
+
+#include "core/text.h"
+#include "harness/session.h"
+
+#include <errno.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- tasks ---- */
+
+/* The request's words: "RANK NUMBER", either may be missing (-1). */
+static void read_words(const struct worker *w, int64_t *rank, int64_t *number)
+{
+    char text[64] = "", *second;
+    *rank = *number = -1;
+    memcpy(text, w->data, w->bytes < 63 ? (size_t)w->bytes : 63);
+    second = strchr(text, ' ');
+    if (second) *second++ = '\0';
+    (void)text_int(text, rank);
+    if (second) (void)text_int(second, number);
+}
+
+static bool is_for(const struct worker *w)
+{
+    int64_t rank, number;
+    read_words(w, &rank, &number);
+    return rank == w->rank;
+}
+
+static int64_t number(const struct worker *w)
+{
+    int64_t rank, n;
+    read_words(w, &rank, &n);
+    return n;
+}
+
+static void nap(int64_t ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+static enum err_code echo(struct worker *w, struct err *err)
+{
+    return worker_reply(w, w->data, w->bytes, err);
+}
+
+static enum err_code nothing(struct worker *w, struct err *err)
+{
+    (void)w;
+    return err->code;
+}
+
+/* How many calls this rank has had, kept between them. */
+static enum err_code count(struct worker *w, struct err *err)
+{
+    int *n = w->state ? w->state : calloc(1, sizeof *n);
+    w->state = n;
+    w->forget = free;
+    ++*n;
+    return worker_reply(w, n, sizeof *n, err);
+}
+
+/* The rank fails in its second layer, the others wait for it in a sum. */
+static enum err_code fail_one(struct worker *w, struct err *err)
+{
+    double x = 1;
+    worker_doing(w, "moe", 1, 2);
+    if (is_for(w)) {
+        err_set(err, ERR_INPUT, "read tensor|model.safetensors: experts.17.up|3 bytes|8");
+        return err_note(err, "expert 17");
+    }
+    return collective_all_reduce_sum(w->collective, "layers.1.moe", &x, 1, DT_F64, err);
+}
+
+/* All ranks fail on their own, the one named first. */
+static enum err_code fail_all(struct worker *w, struct err *err)
+{
+    nap(is_for(w) ? 0 : 100);
+    return err_set(err, ERR_INPUT, "read shard|rank %d's|nothing|bytes", w->rank);
+}
+
+/* Steps as of a model: an op, a sum, an op, a sum. */
+static enum err_code storm(struct worker *w, struct err *err)
+{
+    double x[64];
+    for (int64_t step = 0; step < number(w) && err->code == ERR_OK; step++) {
+        char name[COLLECTIVE_NAME];
+        snprintf(name, sizeof name, "layers.%lld.attn", (long long)step);
+        worker_doing(w, "mla.core", step, -1);
+        for (int i = 0; i < 64; i++) x[i] = w->rank + i;
+        if (step % 3 == 0) nap(1);
+        (void)!collective_all_reduce_sum(w->collective, name, x, 64, DT_BF16, err);
+    }
+    return err->code == ERR_OK ? worker_reply(w, x, sizeof x, err) : err->code;
+}
+
+/* The rank goes past a collective that the others are in. */
+static enum err_code go_past(struct worker *w, struct err *err)
+{
+    worker_doing(w, "ep.dispatch", 0, -1);
+    if (is_for(w)) return err->code;
+    return collective_barrier(w->collective, "dispatch", err);
+}
+
+static enum err_code flood(struct worker *w, struct err *err)
+{
+    for (int i = 0; i < 20000; i++) fprintf(stderr, "line %d of a rank that talks too much\n", i);
+    return worker_reply(w, "x", 1, err);
+}
+
+static enum err_code complain(struct worker *w, struct err *err)
+{
+    fprintf(stderr, "OpenBLAS warning: precompiled NUM_THREADS exceeded, adding ...\n");
+    fprintf(stderr, "cannot find the cache\n");
+    if (is_for(w)) raise(SIGSEGV);
+    return err->code;
+}
+
+/* A tensor in shared memory: value i is rank + i. */
+static enum err_code tensor(struct worker *w, struct err *err)
+{
+    struct segment *s = worker_reply_segment(w, 8 * number(w), err);
+    for (int64_t i = 0; s && i < number(w); i++)
+        ((double *)(void *)s->data)[i] = (double)(w->rank + i);
+    return err->code == ERR_OK ? worker_reply(w, "f64", 3, err) : err->code;
+}
+
+/* A tensor that lies elsewhere, copied into the reply's shared memory: bytes of sevens. */
+static enum err_code copy(struct worker *w, struct err *err)
+{
+    size_t n = (size_t)number(w);
+    if (!w->state) {
+        w->state = malloc(n);
+        w->forget = free;
+        if (w->state) memset(w->state, 7, n);
+    }
+    struct segment *s = worker_reply_segment(w, (int64_t)n, err);
+    if (s && w->state) memcpy(s->data, w->state, n);
+    return err->code;
+}
+
+/* Adds one to every double of the request's first segment. */
+static enum err_code add_one(struct worker *w, struct err *err)
+{
+    double *x = (double *)(void *)w->segment[0].data;
+    for (int64_t i = 0; is_for(w) && i < w->segment[0].bytes / 8; i++) x[i] += 1;
+    return err->code;
+}
+
+static enum err_code sleep_long(struct worker *w, struct err *err)
+{
+    if (is_for(w)) nap(number(w));
+    return err->code;
+}
+
+static void end_badly(void *state)
+{
+    (void)state;
+    _exit(5);
+}
+
+static enum err_code end_dirty(struct worker *w, struct err *err)
+{
+    w->state = w;
+    if (is_for(w)) w->forget = end_badly;
+    return err->code;
+}
+
+static const struct worker_task tasks[] = {
+    {"echo", echo},         {"nothing", nothing},     {"count", count},  {"fail one", fail_one},
+    {"fail all", fail_all}, {"storm", storm},         {"skip", go_past}, {"flood", flood},
+    {"complain", complain}, {"tensor", tensor},       {"copy", copy},    {"add one", add_one},
+    {"sleep", sleep_long},  {"end dirty", end_dirty}, {NULL, NULL},
+};
+
+/* ---- for tests ---- */
+
+bool ranks_main(int argc, char **argv, int *status)
+{
+    if (argc < 2 || strcmp(argv[1], "worker") != 0) return false;
+    *status = worker_main(argc, argv, tasks);
+    return true;
+}
+
+struct workers_options ranks_options(int world)
+{
+    return (struct workers_options){.world = world,
+                                    .start_s = 60,
+                                    .call_s = 60,
+                                    .stall_s = 30,
+                                    .collective_s = 30,
+                                    .grace_s = 1,
+                                    .window = 4096,
+                                    .quiet = true};
+}
+
+struct worker_request ranks_request(const char *task, const char *words)
+{
+    return (struct worker_request){
+        .task = task, .batch = -1, .data = words, .bytes = (int64_t)strlen(words)};
+}
+
+void ranks_fail(struct workers *w, const char *task, const char *words, struct err *err)
+{
+    static struct worker_replies replies;
+    struct worker_request q = ranks_request(task, words);
+    q.batch = 0;
+    q.samples = "0-3";
+    assert_int_not_equal(workers_call_all(w, &q, &replies, err), ERR_OK);
+}
+
+static int entries(const char *path)
+{
+    int n = 0;
+    DIR *d = opendir(path);
+    assert_non_null(d);
+    while (readdir(d)) n++;
+    closedir(d);
+    return n;
+}
+
+static int our_mappings(void)
+{
+    char line[512];
+    int n = 0;
+    FILE *f = fopen("/proc/self/maps", "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) n += strstr(line, "assay-") && strstr(line, "memfd");
+    fclose(f);
+    return n;
+}
+
+static struct {
+    int descriptors, mappings;
+    struct workers *open; /* by ranks_open, not closed yet */
+} seen;
+
+int ranks_setup(void **state)
+{
+    (void)state;
+    seen.descriptors = entries("/proc/self/fd");
+    seen.mappings = our_mappings();
+    return 0;
+}
+
+int ranks_teardown(void **state)
+{
+    (void)state;
+    workers_close(seen.open);
+    seen.open = NULL;
+    return 0;
+}
+
+void ranks_assert_no_traces(void)
+{
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
+    assert_int_equal(entries("/proc/self/fd"), seen.descriptors);
+    assert_int_equal(our_mappings(), seen.mappings);
+}
+
+struct workers *ranks_open(const struct workers_options *o)
+{
+    struct err err = ERR_INIT;
+    (void)!workers_open(&seen.open, o, &err);
+    assert_ok(&err);
+    assert_non_null(seen.open);
+    return seen.open;
+}
+
+void ranks_close(struct workers *w)
+{
+    workers_close(w);
+    seen.open = NULL;
+    ranks_assert_no_traces();
+}
+
+void ranks_finish(struct workers *w)
+{
+    struct err err = ERR_INIT;
+    (void)!workers_finish(w, &err);
+    assert_ok(&err);
+    ranks_close(w);
+}

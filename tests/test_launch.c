@@ -1,0 +1,128 @@
+/* test_launch.c: the environments of the launchers, and what is wrong with one that is half set. */
+#include "harness/launch.h"
+#include "tests/support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const *set; /* "NAME=VALUE", NULL at the end */
+
+static const char *get(const char *name)
+{
+    size_t n = strlen(name);
+    for (int i = 0; set[i]; i++) {
+        if (strncmp(set[i], name, n) == 0 && set[i][n] == '=') return set[i] + n + 1;
+    }
+    return NULL;
+}
+
+static struct launch launched(const char *const *variables)
+{
+    struct launch l;
+    struct err err = ERR_INIT;
+    set = variables;
+    (void)!launch_read_from(&l, get, &err);
+    assert_ok(&err);
+    return l;
+}
+#define LAUNCHED(...) launched((const char *const[]){__VA_ARGS__, NULL})
+
+static void assert_launch(struct launch l, const char *by, int rank, int world, int local)
+{
+    assert_string_equal(l.by ? l.by : "", by);
+    assert_int_equal(l.rank, rank);
+    assert_int_equal(l.world, world);
+    assert_int_equal(l.local_rank, local);
+}
+
+static void read__knows_every_launcher(void **state)
+{
+    (void)state;
+    assert_launch(LAUNCHED("HOME=x"), "", 0, 1, -1);
+    struct launch l = LAUNCHED("RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4",
+                               "MASTER_ADDR=node0", "MASTER_PORT=29500");
+    assert_launch(l, "torchrun", 5, 8, 1);
+    assert_int_equal(l.local_world, 4);
+    assert_string_equal(l.host, "node0");
+    assert_int_equal(l.port, 29500);
+    assert_launch(LAUNCHED("OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=4",
+                           "OMPI_COMM_WORLD_LOCAL_RANK=0", "OMPI_COMM_WORLD_LOCAL_SIZE=2"),
+                  "mpirun (Open MPI)", 2, 4, 0);
+    assert_launch(LAUNCHED("PMI_RANK=0", "PMI_SIZE=1"), "mpirun (PMI)", 0, 1, -1);
+    l = LAUNCHED("SLURM_PROCID=3", "SLURM_NTASKS=4", "SLURM_LOCALID=1", "SLURM_STEP_ID=0",
+                 "SLURM_LAUNCH_NODE_IPADDR=10.0.0.1");
+    assert_launch(l, "srun", 3, 4, 1);
+    assert_string_equal(l.host, "10.0.0.1");
+    assert_launch(LAUNCHED("ASSAY_RANK=1", "ASSAY_WORLD=2", "ASSAY_LOCAL_RANK=1"), "assay", 1, 2,
+                  1);
+}
+
+static void read__takes_an_allocation_without_a_step_for_no_launcher(void **state)
+{
+    (void)state;
+    assert_launch(LAUNCHED("SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_JOB_ID=7"), "", 0, 1, -1);
+}
+
+static void read__takes_two_launchers_that_agree(void **state)
+{
+    (void)state;
+    assert_launch(LAUNCHED("OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=4", "SLURM_PROCID=2",
+                           "SLURM_NTASKS=4", "SLURM_STEP_ID=0"),
+                  "mpirun (Open MPI)", 2, 4, -1);
+}
+
+static void read__refuses_what_cannot_be(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set[5], *where, *found;
+    } rows[] = {
+        {{"RANK=1"}, "torchrun: WORLD_SIZE", "not set, though RANK is"},
+        {{"WORLD_SIZE=2"}, "torchrun: RANK", "not set, though WORLD_SIZE is"},
+        {{"RANK=2", "WORLD_SIZE=2"}, "torchrun: RANK", "\"2\""},
+        {{"RANK=-1", "WORLD_SIZE=2"}, "torchrun: RANK", "\"-1\""},
+        {{"RANK=1x", "WORLD_SIZE=2"}, "torchrun: RANK", "\"1x\""},
+        {{"RANK=", "WORLD_SIZE=2"}, "torchrun: RANK", "\"\""},
+        {{"RANK=0", "WORLD_SIZE=0"}, "torchrun: WORLD_SIZE", "\"0\""},
+        {{"RANK=0", "WORLD_SIZE=2", "LOCAL_RANK=2"}, "torchrun: LOCAL_RANK", "\"2\""},
+        {{"RANK=0", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=3"}, "torchrun: LOCAL_WORLD_SIZE", "\"3\""},
+        {{"RANK=0", "WORLD_SIZE=2", "MASTER_PORT=65536"}, "torchrun: MASTER_PORT", "\"65536\""},
+        {{"RANK=0", "WORLD_SIZE=2", "PMI_RANK=1", "PMI_SIZE=2"},
+         "two at once",
+         "rank 1 of 2 by mpirun (PMI)"},
+        {{"RANK=0", "WORLD_SIZE=2", "PMI_RANK=0", "PMI_SIZE=4"},
+         "two at once",
+         "rank 0 of 4 by mpirun (PMI)"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct launch l;
+        struct err err = ERR_INIT;
+        set = rows[i].set;
+        (void)!launch_read_from(&l, get, &err);
+        assert_err(&err, ERR_INPUT, "launcher", rows[i].where, rows[i].found, NULL);
+        assert_true(err.wanted[0]);
+    }
+}
+
+static void read__looks_at_the_environment(void **state)
+{
+    (void)state;
+    struct launch l;
+    struct err err = ERR_INIT;
+    assert_int_equal(setenv("ASSAY_RANK", "1", 1) | setenv("ASSAY_WORLD", "3", 1), 0);
+    (void)!launch_read(&l, &err);
+    assert_ok(&err);
+    assert_launch(l, "assay", 1, 3, -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(read__knows_every_launcher),
+        cmocka_unit_test(read__takes_an_allocation_without_a_step_for_no_launcher),
+        cmocka_unit_test(read__takes_two_launchers_that_agree),
+        cmocka_unit_test(read__refuses_what_cannot_be),
+        cmocka_unit_test(read__looks_at_the_environment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

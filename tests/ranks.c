@@ -87,6 +87,15 @@ static enum err_code fail_all(struct worker *w, struct err *err)
     return err_set(err, ERR_INPUT, "read shard|rank %d's|nothing|bytes", w->rank);
 }
 
+/* The rank fails while the others are far from any collective. */
+static enum err_code fail_alone(struct worker *w, struct err *err)
+{
+    worker_doing(w, "load", 0, -1);
+    if (is_for(w)) return err_set(err, ERR_INPUT, "read shard|rank %d's|nothing|bytes", w->rank);
+    nap(number(w));
+    return err->code;
+}
+
 /* Steps as of a model: an op, a sum, an op, a sum. */
 static enum err_code storm(struct worker *w, struct err *err)
 {
@@ -175,10 +184,12 @@ static enum err_code end_dirty(struct worker *w, struct err *err)
 }
 
 static const struct worker_task tasks[] = {
-    {"echo", echo},         {"nothing", nothing},     {"count", count},  {"fail one", fail_one},
-    {"fail all", fail_all}, {"storm", storm},         {"skip", go_past}, {"flood", flood},
-    {"complain", complain}, {"tensor", tensor},       {"copy", copy},    {"add one", add_one},
-    {"sleep", sleep_long},  {"end dirty", end_dirty}, {NULL, NULL},
+    {"echo", echo},         {"nothing", nothing},   {"count", count},
+    {"fail one", fail_one}, {"fail all", fail_all}, {"fail alone", fail_alone},
+    {"storm", storm},       {"skip", go_past},      {"flood", flood},
+    {"complain", complain}, {"tensor", tensor},     {"copy", copy},
+    {"add one", add_one},   {"sleep", sleep_long},  {"end dirty", end_dirty},
+    {NULL, NULL},
 };
 
 /* ---- for tests ---- */

@@ -158,6 +158,27 @@ static void error__that_came_first_is_the_cause(void **state)
     ranks_finish(w);
 }
 
+static void error__leaves_no_time_to_ranks_that_do_not_come_out(void **state)
+{
+    (void)state;
+    struct err err = ERR_INIT;
+    struct workers_options o = ranks_options(3);
+    o.grace_s = 0.3;
+    struct workers *w = ranks_open(&o);
+    ranks_fail(w, "fail alone", "2 30000", &err);
+    assert_err(&err, ERR_INPUT, "read shard", "rank 2's", NULL, NULL);
+    const struct worker_failures *f = workers_failures(w);
+    assert_int_equal(f->count, 3);
+    for (int i = 1; i < 3; i++) {
+        assert_int_equal(f->of[i].outcome, WORKER_HUNG);
+        assert_true(f->of[i].consequence);
+        assert_non_null(strstr(f->of[i].envelope.err.found, "within 0.3 s of the first failure"));
+        assert_string_equal(f->of[i].envelope.op, "load");
+    }
+    assert_false(workers_usable(w));
+    ranks_close(w);
+}
+
 static void error__of_an_unknown_task_names_it(void **state)
 {
     (void)state;
@@ -351,6 +372,7 @@ int main(int argc, char **argv)
         TEST(stderr__of_a_rank_never_blocks_it),
         TEST(error__travels_whole_and_the_workers_go_on),
         TEST(error__that_came_first_is_the_cause),
+        TEST(error__leaves_no_time_to_ranks_that_do_not_come_out),
         TEST(error__of_an_unknown_task_names_it),
         TEST(collective__that_a_rank_goes_past_names_that_rank),
         TEST(signal__comes_with_a_backtrace_and_the_end_of_its_stderr),

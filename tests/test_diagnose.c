@@ -45,9 +45,8 @@ static const char *claims(const struct diff *d)
     for (int64_t i = 0; i < g->claimed; i++) {
         const struct claim *c = &g->claims[i];
         size_t n = strlen(text);
-        snprintf(text + n, sizeof text - n, "%s%s%s%s", i ? " | " : "",
-                 fault_print(&c->use[0], a), c->second >= 0 ? " + " : "",
-                 c->second >= 0 ? fault_print(&c->use[1], b) : "");
+        snprintf(text + n, sizeof text - n, "%s%s%s%s", i ? " | " : "", fault_print(&c->use[0], a),
+                 c->second >= 0 ? " + " : "", c->second >= 0 ? fault_print(&c->use[1], b) : "");
     }
     return text;
 }

@@ -17,7 +17,7 @@ struct op_row {
     const char *name;     /* as in reports, plans and `assay op` */
     const char *header;   /* the contract */
     const char *ref;      /* source of the reference */
-    const char *gpu;      /* source of the CUDA path; NULL: not implemented yet */
+    const char *gpu;      /* source of the CUDA path; NULL: it has none */
     const char *contract; /* limits, accept and reject cases */
     const char *test;
     const char *fixtures; /* outputs of outside implementations */

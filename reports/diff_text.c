@@ -1,18 +1,9 @@
 /* diff_text.c: see text.h. */
 #include "reports/text.h"
 
+#include "reports/fields.h"
+
 #include <string.h>
-
-static const char *text_at(const json_t *o, const char *key)
-{
-    const char *s = json_string_value(json_object_get(o, key));
-    return s ? s : "";
-}
-
-static long long int_at(const json_t *o, const char *key)
-{
-    return (long long)json_integer_value(json_object_get(o, key));
-}
 
 /* A number, or the text that stands for one that JSON cannot hold. */
 static const char *number_at(const json_t *o, const char *key, const char *format, char *buf,

@@ -3,20 +3,10 @@
 #include "reports/text.h"
 
 #include "core/text.h"
+#include "reports/fields.h"
 
 #include <ctype.h>
 #include <string.h>
-
-static const char *text_at(const json_t *o, const char *key)
-{
-    const char *s = json_string_value(json_object_get(o, key));
-    return s ? s : "";
-}
-
-static long long int_at(const json_t *o, const char *key)
-{
-    return (long long)json_integer_value(json_object_get(o, key));
-}
 
 static size_t size_at(const json_t *o, const char *key)
 {

@@ -1,20 +1,11 @@
 /* plan_text.c: see text.h. */
 #include "reports/text.h"
 
+#include "reports/fields.h"
+
 #include <string.h>
 
 enum { TAPS_SHOWN = 12 };
-
-static const char *text_at(const json_t *o, const char *key)
-{
-    const char *s = json_string_value(json_object_get(o, key));
-    return s ? s : "";
-}
-
-static long long int_at(const json_t *o, const char *key)
-{
-    return (long long)json_integer_value(json_object_get(o, key));
-}
 
 /* What a step did, in a few words. */
 static void print_detail(const json_t *step, FILE *out)

@@ -148,6 +148,24 @@ static void judge_values(const struct case_output *s, const struct case_output *
     }
 }
 
+/* One more compared output of the result: its figures, not yet judged. */
+static struct op_output *add_output(struct op_result *r, const struct case_output *s,
+                                    const struct case_output *t, const char *side)
+{
+    struct op_output *o = &r->output[r->outputs++];
+    struct measure m;
+    measure_views((struct view){s->dtype, s->data, s->rows, s->cols},
+                  (struct view){t->dtype, t->data, t->rows, t->cols}, NULL, &m, NULL, NULL, NULL);
+    *o = (struct op_output){.name = s->name,
+                            .side = side,
+                            .elements = s->rows * s->cols,
+                            .rel_rms = m.rel_rms,
+                            .max_abs = m.max_abs,
+                            .worst = {-1, -1, 0, 0}};
+    r->compared += o->elements;
+    return o;
+}
+
 static enum err_code compare(const struct op_case *c, const struct lane *truth,
                              const struct lane *subject, const char *side, const char *truth_side,
                              struct op_result *r, struct arena *a, struct err *err)
@@ -159,18 +177,9 @@ static enum err_code compare(const struct op_case *c, const struct lane *truth,
     struct op_output *first = &r->output[r->outputs];
     for (int i = 0; i < truth->data.outputs; i++) {
         const struct case_output *s = &subject->data.output[i], *t = &truth->data.output[i];
-        struct op_output *o = &r->output[r->outputs++];
-        struct measure m;
-        *o = (struct op_output){
-            .name = s->name, .side = side, .elements = s->rows * s->cols, .worst = {-1, -1, 0, 0}};
-        measure_views((struct view){s->dtype, s->data, s->rows, s->cols},
-                      (struct view){t->dtype, t->data, t->rows, t->cols}, NULL, &m, NULL, NULL,
-                      NULL);
-        o->rel_rms = m.rel_rms;
-        o->max_abs = m.max_abs;
+        struct op_output *o = add_output(r, s, t, side);
         snprintf(o->from, sizeof o->from, "%s: %s; %s: %s", truth_side, truth->bound[i].from, side,
                  subject->bound[i].from);
-        r->compared += o->elements;
         if (router && i == 1) {
             snprintf(o->from, sizeof o->from, "%s", ids_from);
             if (judge_ids(c, truth, subject, flipped, o, a, err) != ERR_OK) return err->code;
@@ -320,14 +329,7 @@ static void measured_output(const struct op_case *c, const struct lane *exact,
                             int i, struct op_result *r)
 {
     const struct case_output *s = &subject->data.output[i], *x = &exact->data.output[i];
-    struct op_output *o = &r->output[r->outputs++];
-    struct measure m;
-    *o = (struct op_output){
-        .name = s->name, .side = side, .elements = s->rows * s->cols, .worst = {-1, -1, 0, 0}};
-    measure_views((struct view){s->dtype, s->data, s->rows, s->cols},
-                  (struct view){x->dtype, x->data, x->rows, x->cols}, NULL, &m, NULL, NULL, NULL);
-    o->rel_rms = m.rel_rms;
-    o->max_abs = m.max_abs;
+    struct op_output *o = add_output(r, s, x, side);
     const struct op_measured held = {
         .exact = x,
         .profile = &truth->data.output[i],
@@ -335,7 +337,6 @@ static void measured_output(const struct op_case *c, const struct lane *exact,
         .unit = unit_of(c, subject),
     };
     op_measured_judge(&held, o);
-    r->compared += o->elements;
     if (o->failed) r->verdict = OP_FAIL;
 }
 

@@ -4,13 +4,13 @@
 # fixed sizes, planted faults, injected launch failures, compute-sanitizer, bench. Works from the folder that
 # ci/gpu_pack.sh makes. Writes one JSON.
 #     ci/gpu.sh [--pack FOLDER] [--out FILE] [--only SECTION,...] [--count N]
-# Sections: doctor parity repeat draft sweep cases faults failures large sanitizer bench. Exit 0 only if each of those asked for passed.
+# Sections: doctor parity repeat draft samples sweep cases faults failures large sanitizer bench. Exit 0 only if each of those asked for passed.
 set -Euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 pack=build/gpu
 out=build/gpu/result.json
-only=doctor,parity,repeat,draft,sweep,cases,faults,failures,large,sanitizer,bench
+only=doctor,parity,repeat,draft,samples,sweep,cases,faults,failures,large,sanitizer,bench
 count=40
 while [ $# -gt 0 ]; do
     case $1 in
@@ -143,6 +143,22 @@ draft() {
             --profile gpu
 }
 
+# Training samples are the states of the same forward, bit for bit, and those hold against the reference under the
+# profile's bound.
+samples() {
+    local model=fixtures/tiny-k25 ids
+    ids=$(tr -d ' \n' < "$model/golden.json" | sed 's/.*"tokens":\[\([0-9,]*\)\].*/\1/' | cut -d, -f 1-40)
+    printf '{"input_ids": [%s]}\n' "$ids" > "$work/data.jsonl"
+    printf '%s\n' 'assay-map: 1' 'tokens: token_ids' 'taps:' \
+        '  - {from: hidden_states, axis: 1, stack: ["layers.{0..3}.output"]}' > "$work/samples.yaml"
+    check "extract" 0 "$assay" extract "$model" --data "$work/data.jsonl" --layers 0,1,2,3 --numbering output \
+        --format vllm --on gpu --out "$work/samples" &&
+        check "forward of a sample's tokens" 0 "$assay" forward "$model" --tokens "$ids" --on gpu --out "$work/whole.st" &&
+        check "samples against the forward's states" 0 "$assay" diff "$work/samples/hs_0.safetensors" "$work/whole.st" \
+            --map "$work/samples.yaml" --bound 0 &&
+        check "those states against the reference" 0 "$assay" diff "$work/whole.st" --model "$model" --profile gpu
+}
+
 sweep() {
     check "sweep of the ops" 0 "$assay" op --sweep --on ref,gpu --count "$count"
     tail -n 1 "$work/log"
@@ -156,7 +172,7 @@ cases() {
 
 faults() {
     check "faults on the device" 0 "$assay" fault run --on gpu --quick --clean 40
-    tail -n 3 "$work/log"
+    grep -E '^(missed|wrong)|faults? named|injected|clean runs' "$work/log"
 }
 
 # The N-th launch or call fails: one line that says which op, and exit 3.
@@ -222,6 +238,7 @@ section doctor doctor
 section parity parity
 section repeat repeat
 section draft draft
+section samples samples
 section sweep sweep
 section cases cases
 section faults faults

@@ -4,6 +4,8 @@
  * version decides which of the two is said. Nothing here makes a context. Twin: gpu/none.c */
 #include "gpu/device.cuh"
 
+#include "gpu/architectures.h"
+
 #include <cuda_runtime.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,9 +53,12 @@ int device_count(char *why, size_t size)
 
 bool device_usable(int index)
 {
-    int major = 0;
-    cudaError_t code = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index);
-    return code == cudaSuccess && major >= DEVICE_MAJOR_MIN;
+    int major = 0, minor = 0;
+    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index) ==
+               cudaSuccess &&
+           cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index) ==
+               cudaSuccess &&
+           major >= DEVICE_MAJOR_MIN && architectures_cover(ASSAY_CUDA_ARCHITECTURES, major, minor);
 }
 
 static enum err_code read_device(int index, struct device_info *out, struct err *err)

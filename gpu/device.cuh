@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 enum {
-    DEVICE_WHY = 192,
+    DEVICE_WHY = 256,
     DEVICE_MAJOR_MIN = 8, /* bf16 and asynchronous copies: Ampere or newer */
 };
 

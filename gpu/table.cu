@@ -64,9 +64,11 @@ static void look_for_device(void)
         side.available = side.available || device_usable(i);
     }
     if (count > 0 && !side.available) {
-        snprintf(why_not, sizeof why_not,
-                 "none of the %d CUDA devices here has compute capability %d.0 or newer", count,
-                 DEVICE_MAJOR_MIN);
+        snprintf(
+            why_not, sizeof why_not,
+            "none of the %d CUDA devices here has compute capability %d.0 or newer and code in "
+            "this build, which has it for " ASSAY_CUDA_ARCHITECTURES,
+            count, DEVICE_MAJOR_MIN);
     }
     side.about = side.available ? "CUDA" : "built in, but not usable here";
 }

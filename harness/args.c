@@ -56,11 +56,24 @@ static enum err_code add_option(struct args *a, int argc, char **argv, int *i, s
     return ERR_OK;
 }
 
+/* Cuts a command off the end; returns how many arguments stand before its "--". */
+static int take_command(struct args *a, int argc, char **argv)
+{
+    for (int i = 0; a->verb->takes_command && i < argc; i++) {
+        if (strcmp(argv[i], "--") != 0) continue;
+        a->command = argv + i + 1;
+        a->command_words = argc - i - 1;
+        return i;
+    }
+    return argc;
+}
+
 enum err_code args_parse(struct args *a, const struct verb *v, int argc, char **argv,
                          struct err *err)
 {
     bool only_words = false;
     *a = (struct args){.verb = v};
+    argc = take_command(a, argc, argv);
     /* Before anything can be refused: an error is an object on stdout too. */
     for (int i = 0; i < argc && strcmp(argv[i], "--"); i++)
         a->json |= strcmp(argv[i], "--json") == 0;

@@ -15,9 +15,9 @@
 #include <string.h>
 
 static const struct verb *const verbs[] = {
-    &verb_forward, &verb_diff,  &verb_op,  &verb_generate, &verb_synth,
-    &verb_doctor,  &verb_cover, &verb_run, &verb_inspect,  &verb_extract,
-    &verb_fault,   &verb_bench, NULL,
+    &verb_forward, &verb_diff,  &verb_op,    &verb_generate, &verb_synth,
+    &verb_doctor,  &verb_cover, &verb_run,   &verb_inspect,  &verb_extract,
+    &verb_fault,   &verb_bench, &verb_quote, NULL,
 };
 
 static void print_usage(FILE *f)

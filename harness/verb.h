@@ -26,6 +26,9 @@ struct args {
     const struct option_row *given[64];
     const char *value[64]; /* of given[i]; "" for a flag */
     int givens;
+    char *const *command; /* what stands after "--", of a verb that takes a command; its bytes are
+                             anything, it ends with NULL. NULL: there is no "--" */
+    int command_words;
 };
 
 struct verb {
@@ -38,10 +41,12 @@ struct verb {
     /* Fills `result` with the verb's JSON fields; prints its text on stdout unless a->json. Returns
      * ERR_OK (pass), ERR_DIFF (fail; err may stay without further text) or an error. */
     enum err_code (*run)(const struct args *a, json_t *result, struct err *err);
+    bool takes_command; /* "-- CMD..." at the end */
 };
 
 extern const struct verb verb_forward, verb_diff, verb_op, verb_generate, verb_synth, verb_doctor,
-    verb_cover, verb_run, verb_inspect, verb_extract, verb_fault, verb_bench;
+    verb_cover, verb_run, verb_inspect, verb_extract, verb_fault, verb_bench,
+    verb_quote;
 
 /* Value of an option, or NULL (a flag: "" when given). */
 const char *args_value(const struct args *a, const char *name);

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Everything that is too slow for every change: sanitizers, coverage with a floor, fuzzing, a long sweep of the ops,
-# the whole fault campaign, the debug preset. Exit 0 only if all of it holds. FUZZ_SECONDS: of each fuzz target (60). SWEEP_COUNT: cases an op.
+# Everything that is too slow for every change: the tests under sanitizers, coverage with a floor (a plain debug
+# build), fuzzing, a long sweep of the ops, the whole fault campaign. Exit 0 only if all of it holds.
+# About an hour on two cores. FUZZ_SECONDS: of each fuzz target (60). SWEEP_COUNT: cases an op (2000).
 set -Eeuo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -21,12 +22,26 @@ preset() {
     mkdir -p "build/$1"
     cmake --preset "$1" -DASSAY_WERROR=ON > "build/$1/configure.log"
     cmake --build --preset "$1" --parallel "$jobs" > "build/$1/build.log"
-    ctest --preset "$1" --no-tests=error
+    ctest --preset "$1" --parallel "$jobs" --no-tests=error
 }
 
-# Runs every fuzz target on a copy of its corpus; a finding is kept under build/fuzz/findings.
+# One fuzz target on a copy of its corpus; a finding is kept under build/fuzz/findings.
+fuzz_one() {
+    local build=build/fuzz name=${1##*/fuzz_}
+    name=${name%.c}
+    mkdir -p "$build/corpus/$name"
+    "$build/tests/fuzz_$name" -max_total_time="$fuzz_seconds" -rss_limit_mb=4096 \
+        -artifact_prefix="$build/findings/$name-" -print_final_stats=1 "$build/corpus/$name" \
+        "tests/fuzz/corpus/$name" > "$build/$name.log" 2>&1 || {
+        tail -n 40 "$build/$name.log" >&2
+        return 1
+    }
+    echo "full: fuzz $name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$build/$name.log") inputs, no finding"
+}
+
+# Every target, as many at a time as there are cores.
 fuzz() {
-    local build=build/fuzz targets=0 source program name
+    local build=build/fuzz
     begin "fuzz targets, $fuzz_seconds s each"
     command -v clang > /dev/null || {
         echo "ci/full.sh: clang is missing: the fuzz targets were not run" >&2
@@ -35,28 +50,13 @@ fuzz() {
     mkdir -p "$build/findings"
     CC=clang cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DASSAY_FUZZ=ON -DASSAY_CUDA=OFF > "$build/configure.log"
     cmake --build "$build" --parallel "$jobs" > "$build/build.log"
-    for source in tests/fuzz/fuzz_*.c; do
-        name=$(basename "$source" .c)
-        program=$build/tests/$name
-        name=${name#fuzz_}
-        mkdir -p "$build/corpus/$name"
-        "$program" -max_total_time="$fuzz_seconds" -rss_limit_mb=4096 -artifact_prefix="$build/findings/$name-" \
-            -print_final_stats=1 "$build/corpus/$name" "tests/fuzz/corpus/$name" > "$build/$name.log" 2>&1 || {
-            tail -n 40 "$build/$name.log" >&2
-            return 1
-        }
-        echo "full: fuzz $name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$build/$name.log") inputs, no finding"
-        targets=$((targets + 1))
-    done
-    [ "$targets" -gt 0 ] || {
-        echo "ci/full.sh: no fuzz target was built" >&2
-        return 1
-    }
+    export -f fuzz_one
+    export fuzz_seconds
+    printf '%s\n' tests/fuzz/fuzz_*.c | xargs -P "$jobs" -I{} bash -c 'fuzz_one {}'
 }
 
 ci/deps.sh
 preset asan
-preset debug
 begin "coverage, at least 90 %"
 ci/coverage.sh --min 90
 fuzz

@@ -3,8 +3,10 @@
 
 #include "core/text.h"
 #include "harness/diagnose_court.h"
+#include "harness/diagnose_part.h"
 #include "harness/diagnose_say.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +59,7 @@ static enum err_code fit_all(struct court *c, const struct diff_request *r, stru
 static enum err_code convene(struct court *c, struct diff *d, const struct diff_request *r,
                              struct diagnosis *out, struct err *err)
 {
-    *c = (struct court){.diff = d, .out = out};
+    *c = (struct court){.diff = d, .out = out, .part = {.left = INFINITY}};
     out->made = true;
     snprintf(out->profile, sizeof out->profile, "%s", d->profile_name);
     out->claims = calloc(COURT_TRIALS + 2, sizeof *out->claims);
@@ -114,11 +116,12 @@ enum err_code diagnose(struct diff *d, const struct diff_request *r, struct err 
         else
             swap_profiles(d);
     }
-    if (err->code == ERR_OK && best->count == 0 && best->fitter.usable && !best->fitter.ids)
+    if (err->code == ERR_OK && best->count == 0 && best->fitter.usable && !best->fitter.ids &&
+        part_fit(&best->fitter, &best->part, err) == ERR_OK)
         (void)!court_pairs(best, err);
     if (err->code == ERR_OK && best->fitter.usable) {
         court_claim(best);
-        (void)!diagnose_describe(d, &best->fitter, best->out, err);
+        (void)!diagnose_describe(d, &best->fitter, &best->part, best->out, err);
     }
     adjourn(&first);
     adjourn(&second);

@@ -11,9 +11,9 @@
  * of sums explain, the taps after it in that layer that are wrong too come out as the subject's,
  * and the cells that it predicts say more than was chosen to get there (diagnose_evidence.h).
  * Others that hold as well and leave about as little are claimed with it, as a set that cannot be
- * told apart. Where nothing holds or comes near, two faults at once are tried (diagnose_pairs.c).
- * Else nothing is claimed, and the shape of the error is told (diagnose_shape.h). Test:
- * tests/test_diagnose.c */
+ * told apart. Where nothing holds or comes near, two faults at once are tried (diagnose_pairs.c),
+ * and not claimed where a factor of one part would do as well (diagnose_part.h). Else nothing is
+ * claimed, and the shape of the error is told (diagnose_shape.h). Test: tests/test_diagnose.c */
 #ifndef ASSAY_HARNESS_DIAGNOSE_H
 #define ASSAY_HARNESS_DIAGNOSE_H
 

@@ -198,7 +198,7 @@ static enum err_code hear(struct court *c, struct claim claim, struct trial *t, 
     t->holds = isfinite(t->left[0]) && isfinite(t->noise[0]) && explains >= NEARLY_ALL &&
                t->left[0] <= t->slack[0] && (f->ids || within_bound(c, err)) &&
                fits_later_taps(c, t);
-    t->pays = evidence_bits(f, unit_of(c)) > evidence_charge(&t->claim, c->out->count);
+    t->pays = evidence_bits(f, unit_of(c)) > evidence_charge(&t->claim, c->out->count, f->ids);
     return err->code;
 }
 

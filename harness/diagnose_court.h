@@ -26,6 +26,7 @@ struct court {
     bool nearly; /* something left no more than rounding, but more than `like` allows */
     struct trial *trials;
     int64_t count;
+    struct hypothesis part; /* what a factor of one part leaves; no row: not looked for */
 };
 
 /* How near the subject comes to its profile where it is right. */

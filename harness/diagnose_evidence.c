@@ -26,12 +26,42 @@ static double cell_bits(double s, double t, double c, double unit)
     return off <= AGREE * fmin(wrong, most) ? fmin(log2(most / off), CELL) : 0;
 }
 
+/* log2 of the ways to take k of n. */
+static double ways(int64_t n, int64_t k)
+{
+    double bits = 0;
+    for (int64_t i = 0; i < k && k <= n; i++) bits += log2((double)(n - i) / (double)(i + 1));
+    return bits;
+}
+
+/* Which ids go and which come in the rows that choose otherwise, and which rows those are. What is
+ * no id at all is a value like any other. */
+static double choice_bits(const struct fitter *f)
+{
+    const struct dump_tap *s = f->subject, *t = &f->taps.dump.taps[0], *c = &f->clean.dump.taps[0];
+    int64_t rows = 0, otherwise = 0;
+    double bits = 0;
+    for (int64_t r = 0; r < s->rows; r++) {
+        if (f->row_of[r] < 0) continue;
+        rows++;
+        int64_t come = fit_ids_missing(s, r, c, f->row_of[r]), none = 0;
+        if (come == 0 || fit_ids_missing(s, r, t, f->row_of[r]) > 0) continue;
+        for (int64_t j = 0; j < s->cols; j++) {
+            int64_t id = dtype_int_at(s->tensor->dtype, s->tensor->data, r * s->cols + j);
+            none += id < 0 || id >= f->choices;
+        }
+        otherwise++;
+        bits += ways(s->cols, come) + ways(f->choices - s->cols, come - none) + CELL * (double)none;
+    }
+    return bits + ways(rows, otherwise);
+}
+
 double evidence_bits(const struct fitter *f, double unit)
 {
     const struct dump_tap *s = f->subject, *t = &f->taps.dump.taps[0], *c = &f->clean.dump.taps[0];
     unsigned char seen[CODES / 8];
     double bits = 0;
-    if (f->ids) return INFINITY;
+    if (f->ids) return choice_bits(f);
     CHECK(s->cols == t->cols && s->cols == c->cols);
     memset(seen, 0, sizeof seen);
     for (int64_t i = 0; i < s->rows * s->cols && bits < ENOUGH; i++) {
@@ -49,7 +79,7 @@ double evidence_bits(const struct fitter *f, double unit)
     return bits < ENOUGH ? bits : INFINITY;
 }
 
-static double charge_of(const struct fault_use *u, bool beside)
+static double charge_of(const struct fault_use *u, bool beside, bool ids)
 {
     double bits = 0;
     for (int k = 0; k < FAULT_KEYS && u->row->keys[k].name; k++) {
@@ -58,14 +88,16 @@ static double charge_of(const struct fault_use *u, bool beside)
         while (key->fit == FIT_TRY && key->tries && !isnan(key->tries[tries])) tries++;
         if (key->fit == FIT_TRY) bits += log2(1 + tries);
         if (key->fit == FIT_LINEAR && u->value[k] != key->dflt) bits += CELL;
-        if (key->fit == FIT_SITE && beside && u->value[k] != key->dflt) bits += log2(FIT_PLACES);
+        bool chosen = beside || (ids && strcmp(key->name, "row") == 0);
+        if (key->fit == FIT_SITE && chosen && u->value[k] != key->dflt) bits += log2(FIT_PLACES);
     }
     return bits;
 }
 
-double evidence_charge(const struct claim *claim, int64_t hypotheses)
+double evidence_charge(const struct claim *claim, int64_t hypotheses, bool ids)
 {
     double one = log2((double)(hypotheses > 0 ? hypotheses : 1));
     bool two = claim->second >= 0;
-    return one + charge_of(&claim->use[0], two) + (two ? one + charge_of(&claim->use[1], true) : 0);
+    return one + charge_of(&claim->use[0], two, ids) +
+           (two ? one + charge_of(&claim->use[1], true, ids) : 0);
 }

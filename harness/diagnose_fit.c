@@ -22,22 +22,24 @@ static const struct dump_tap *subject_tap(const struct fitter *f, const char *na
     return dump_find(&f->diff->subject, name);
 }
 
-/* Rows of ascending ids against a subject's in any order. */
+int64_t fit_ids_missing(const struct dump_tap *s, int64_t r, const struct dump_tap *t, int64_t at)
+{
+    const int32_t *own = (const int32_t *)t->tensor->data + at * t->cols;
+    int64_t missing = 0;
+    for (int64_t j = 0; j < s->cols; j++) {
+        int64_t id = dtype_int_at(s->tensor->dtype, s->tensor->data, r * s->cols + j);
+        bool has = false;
+        for (int64_t k = 0; k < t->cols; k++) has |= own[k] == id;
+        missing += !has;
+    }
+    return missing;
+}
+
 static double ids_left(const struct fitter *f, const struct dump_tap *s, const struct dump_tap *t)
 {
     double differ = 0;
-    for (int64_t r = 0; r < s->rows; r++) {
-        int64_t at = f->row_of[r];
-        const int32_t *own = (const int32_t *)t->tensor->data + at * t->cols;
-        bool same = true;
-        for (int64_t j = 0; at >= 0 && j < s->cols && same; j++) {
-            int64_t id = dtype_int_at(s->tensor->dtype, s->tensor->data, r * s->cols + j);
-            bool has = false;
-            for (int64_t k = 0; k < t->cols; k++) has |= own[k] == id;
-            same = has;
-        }
-        differ += !same;
-    }
+    for (int64_t r = 0; r < s->rows; r++)
+        differ += f->row_of[r] >= 0 && fit_ids_missing(s, r, t, f->row_of[r]) > 0;
     return differ;
 }
 
@@ -119,11 +121,8 @@ static enum err_code find_rows(struct fitter *f, struct err *err)
     struct measure m_all;
     if (!all) return err_set(err, ERR_MEMORY, "diagnose|rows|no memory");
     if (f->ids) {
-        for (int64_t r = 0; r < s->rows; r++) {
-            const struct dump_tap one = {.tensor = s->tensor, .rows = r + 1, .cols = s->cols};
-            const struct dump_tap less = {.tensor = s->tensor, .rows = r, .cols = s->cols};
-            all[r] = ids_left(f, &one, c) - ids_left(f, &less, c);
-        }
+        for (int64_t r = 0; r < s->rows; r++)
+            all[r] = row[r] >= 0 && fit_ids_missing(s, r, c, row[r]) > 0;
     } else {
         measure_views(view_of(s), view_of(c), row, &m_all, NULL, all, NULL);
         f->col = m_all.special_mismatch ? m_all.first_mismatch.col : m_all.worst.col;
@@ -176,8 +175,9 @@ struct search {
     struct fault_use use;
     const char *op;
     struct hypothesis *best;
-    bool same;         /* the last run gave the bits of the clean one */
-    int leaves, inert; /* combinations tried; of them, those that change nothing */
+    bool same;  /* the last run gave the bits of the clean one */
+    int leaves; /* combinations tried */
+    bool acts;  /* some run of them did not */
 };
 
 /* Runs under the fault as it stands in s->use. */
@@ -198,7 +198,7 @@ static enum err_code try_values(struct search *s, struct rerun_taps *out, double
 static void keep(struct search *s, double left)
 {
     struct hypothesis *b = s->best;
-    s->inert += s->same;
+    s->acts |= !s->same;
     if (left == b->left && b->alsos < DIAGNOSE_ALSO) b->also[b->alsos++] = s->use;
     if (left >= b->left) return; /* what was tried first is simpler */
     b->left = left;
@@ -356,7 +356,7 @@ static enum err_code descend(struct search *s, const int *order, int keys, int a
     double list[VALUES], left;
     if (at == keys) {
         /* A fault that changes nothing three times has nothing to edit here. */
-        if (s->leaves >= LEAVES || (s->leaves == INERT && s->inert == INERT)) return ERR_OK;
+        if (s->leaves >= LEAVES || (s->leaves == INERT && !s->acts)) return ERR_OK;
         s->leaves++;
         for (int k = 0; k < FAULT_KEYS && s->use.row->keys[k].name; k++) {
             if (s->use.row->keys[k].fit != FIT_LINEAR || s->f->ids) continue;
@@ -397,7 +397,8 @@ static enum err_code fit_at(struct search *s, const struct span_op *op, struct e
             order[keys++] = k;
     }
     if (last >= 0) order[keys++] = last;
-    s->leaves = s->inert = 0;
+    s->leaves = 0;
+    s->acts = false;
     s->op = op->op;
     if (descend(s, order, keys, 0, err) == ERR_OK && s->best->left < before) {
         s->best->op = op->op;
@@ -449,6 +450,7 @@ enum err_code fitter_open(struct fitter *f, const struct diff *d, int threads, s
     *f = (struct fitter){.diff = d, .subject = p->subject, .row_of = align_map(&d->rows, p)};
     f->draft = tap_is_draft(p->truth->kind);
     f->ids = p->truth->kind == TAP_EXPERTS || p->truth->kind == TAP_DRAFT_TOKENS;
+    f->choices = f->draft ? d->loaded.model.config->vocab : d->loaded.model.config->experts;
     if (rerun_open(&f->rerun, d, threads, err) != ERR_OK) return err->code;
     struct rerun_taps *const all[] = {&f->clean, &f->clean_math, &f->taps, &f->other};
     for (int i = 0; i < 4; i++) {

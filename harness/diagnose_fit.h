@@ -17,6 +17,7 @@ struct fitter {
     double clean_energy;   /* |subject - clean|^2 at the guilty tap; ids: rows that differ */
     double clean_noise;    /* |clean - exact|^2 there */
     bool ids;              /* the guilty tap holds expert ids, or draft tokens */
+    int64_t choices;       /* how many of them there are to choose from */
     bool draft;            /* it is a draft head's: its layer is a step */
     const int64_t *row_of; /* [subject rows]: the row of a re-run's tap beside each; -1: none */
     /* Rows of the batch that differ by more than rounding; and which experts they all chose. */
@@ -32,6 +33,8 @@ void fitter_close(struct fitter *f);
 /* |subject - taps|^2 at the tap of index i in f->rerun.taps, over the rows of both; infinite where
  * NaN and infinities do not match. Ids: rows that chose otherwise. */
 double fit_left(const struct fitter *f, const struct rerun_taps *taps, int64_t i);
+/* Ids of row r of a subject's tap that row `at` of a re-run's lacks. */
+int64_t fit_ids_missing(const struct dump_tap *s, int64_t r, const struct dump_tap *t, int64_t at);
 /* |a - b|^2 at tap i. */
 double fit_between(const struct fitter *f, const struct rerun_taps *a, const struct rerun_taps *b,
                    int64_t i);

@@ -70,13 +70,14 @@ static json_t *shape(const struct error_shape *s)
     for (int i = 0; i < s->terms; i++)
         json_array_append_new(terms, json_pack("{s:s, s:o}", "name", s->term[i].name, "factor",
                                                number(s->term[i].factor)));
-    return json_pack("{s:s, s:o, s:o, s:{s:o, s:o}, s:o, s:o, s:o, s:o, s:{s:o, s:o}}", "text",
-                     s->text, "relative", number(s->relative), "concentrates", parts, "scale",
-                     "factor", number(s->scale), "explains", number(s->scale_explains), "row_scale",
-                     number(s->row_scale_explains), "column_scale",
-                     number(s->column_scale_explains), "offset", number(s->offset_explains),
-                     "permutation", number(s->permutation_explains), "sum", "terms", terms,
-                     "explains", number(s->terms_explain));
+    return json_pack(
+        "{s:s, s:o, s:o, s:{s:o, s:o}, s:o, s:o, s:o, s:o, s:{s:o, s:o}, s:{s:s, s:o, s:o}}",
+        "text", s->text, "relative", number(s->relative), "concentrates", parts, "scale", "factor",
+        number(s->scale), "explains", number(s->scale_explains), "row_scale",
+        number(s->row_scale_explains), "column_scale", number(s->column_scale_explains), "offset",
+        number(s->offset_explains), "permutation", number(s->permutation_explains), "sum", "terms",
+        terms, "explains", number(s->terms_explain), "part", "name", s->weighed.name, "factor",
+        number(s->weighed.factor), "explains", number(s->weighed.explains));
 }
 
 enum err_code diagnosis_json(const struct diagnosis *g, json_t *result, struct err *err)

@@ -84,11 +84,12 @@ static enum err_code free_value(struct court *c, struct fault_use use, int key, 
     return ERR_OK;
 }
 
-/* One fault does as well, if a real parameter of it may have a value that is not tried: then two
- * that come out as that value are no better a name for it. */
+/* One number does as well: the factor of one part, or a real parameter of a fault that may have a
+ * value that is not tried. Then two that come out as that value are no better a name for it. */
 static enum err_code one_would_do(struct court *c, bool *does, struct err *err)
 {
-    *does = false;
+    double rounding = ROUNDING * c->trials[0].noise[0];
+    *does = c->part.left <= rounding;
     for (int64_t i = 0; i < c->out->count && !*does; i++) {
         const struct hypothesis *h = &c->out->list[i];
         if (!(h->explains > LEAST)) break;
@@ -97,7 +98,7 @@ static enum err_code one_would_do(struct court *c, bool *does, struct err *err)
             double left;
             if (key->fit != FIT_TRY || key->whole) continue;
             if (free_value(c, h->use, k, &left, err) != ERR_OK) return err->code;
-            *does = left <= ROUNDING * c->trials[0].noise[0];
+            *does = left <= rounding;
         }
     }
     return ERR_OK;

@@ -2,6 +2,7 @@
 #include "harness/diagnose_say.h"
 
 #include "core/check.h"
+#include "harness/diagnose_part.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -83,7 +84,8 @@ static bool gather(const struct fitter *f, struct shape_input *in, double *subje
 }
 
 static enum err_code find_shape(const struct diff *d, const struct fitter *f,
-                                struct error_shape *out, struct err *err)
+                                const struct hypothesis *part, struct error_shape *out,
+                                struct err *err)
 {
     const struct config *c = d->loaded.model.config;
     enum tap_kind kind = d->guilty.pair->truth->kind;
@@ -99,7 +101,8 @@ static enum err_code find_shape(const struct diff *d, const struct fitter *f,
                              .heads = heads_of(c, kind),
                              .ids = experts ? ids : NULL,
                              .top_k = c->top_k,
-                             .experts = experts ? c->experts : 0};
+                             .experts = experts ? c->experts : 0,
+                             .weighed = part_weighed(part)};
     if (!all || !ids) {
         err_set(err, ERR_MEMORY, "diagnose|shape of the error|no memory");
     } else if (gather(f, &in, all, all + rows * cols, ids)) {
@@ -304,10 +307,11 @@ static void make_replay(const struct diff *d, struct diagnosis *g)
              space ? space + 1 : "", space ? "'" : "");
 }
 
-enum err_code diagnose_describe(const struct diff *d, const struct fitter *f, struct diagnosis *out,
+enum err_code diagnose_describe(const struct diff *d, const struct fitter *f,
+                                const struct hypothesis *part, struct diagnosis *out,
                                 struct err *err)
 {
-    if (find_shape(d, f, &out->shape, err) != ERR_OK) return err->code;
+    if (find_shape(d, f, part, &out->shape, err) != ERR_OK) return err->code;
     make_replay(d, out);
     return ERR_OK;
 }

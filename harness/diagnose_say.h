@@ -5,8 +5,9 @@
 
 #include "harness/diagnose_fit.h"
 
-/* Fills shape and replay of `out`; its claims are made. */
-enum err_code diagnose_describe(const struct diff *d, const struct fitter *f, struct diagnosis *out,
+/* Fills shape and replay of `out`; its claims are made. `part`: of diagnose_part.h. */
+enum err_code diagnose_describe(const struct diff *d, const struct fitter *f,
+                                const struct hypothesis *part, struct diagnosis *out,
                                 struct err *err) ERR_USED;
 
 #endif

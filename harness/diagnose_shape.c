@@ -279,6 +279,9 @@ static void say_all(struct error_shape *s)
             say(s, "%s%.4g x %s", i ? " + " : "; ", s->term[i].factor, s->term[i].name);
         say(s, " explains %.1f %%", 100 * s->terms_explain);
     }
+    if (s->weighed.name[0] && s->weighed.explains >= NEARLY_ALL)
+        say(s, "; %s times %.6g explains %.1f %%", s->weighed.name, s->weighed.factor,
+            100 * s->weighed.explains);
     for (size_t i = 0; i < sizeof fits / sizeof fits[0]; i++) {
         if (fits[i].explains >= NEARLY_ALL)
             say(s, "; %s explains %.1f %%", fits[i].what, 100 * fits[i].explains);
@@ -288,7 +291,7 @@ static void say_all(struct error_shape *s)
 enum err_code error_shape_find(const struct shape_input *in, struct error_shape *out,
                                struct err *err)
 {
-    *out = (struct error_shape){.made = true};
+    *out = (struct error_shape){.made = true, .weighed = in->weighed};
     if (find_places(in, out, err) != ERR_OK) return err->code;
     fit_scale(in, out);
     out->row_scale_explains = in->cols >= ROWS_FOR_COLUMNS ? fit_lines(in, true, false) : 0;

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SHAPE_PLACES = 4, SHAPE_PARTS = 8, SHAPE_TERMS = 3, SHAPE_TEXT = 480 };
+enum { SHAPE_PLACES = 4, SHAPE_PARTS = 8, SHAPE_TERMS = 3, SHAPE_TEXT = 480, SHAPE_NAME = 64 };
 
 /* A cut of the rows or columns, of which few may carry the whole error. */
 struct shape_part {
@@ -23,6 +23,12 @@ struct shape_part {
 struct shape_term {
     const char *name;
     double factor; /* in the subject, where the reference has 1 */
+};
+
+/* What was found by running again: a part of what the tap is computed from, with a factor. */
+struct shape_weighed {
+    char name[SHAPE_NAME]; /* "expert 11 of moe, layer 5"; "": none was looked for */
+    double factor, explains;
 };
 
 /* A fit's value: the share of |s - c|^2 that goes when c is fitted so; at most 1. */
@@ -39,6 +45,7 @@ struct error_shape {
     struct shape_term term[SHAPE_TERMS]; /* s = factors times the terms of a sum */
     int terms;
     double terms_explain;
+    struct shape_weighed weighed;
     char text[SHAPE_TEXT]; /* the same in words */
 };
 
@@ -51,6 +58,7 @@ struct shape_input {
     int64_t top_k, experts;
     const char *term_name[SHAPE_TERMS]; /* where c is a sum: its terms; NULL at the end */
     const double *term[SHAPE_TERMS];    /* [rows, cols] */
+    struct shape_weighed weighed;
 };
 
 enum err_code error_shape_find(const struct shape_input *in, struct error_shape *out,

@@ -82,10 +82,9 @@ static void value__that_many_cells_have__is_one(void **state)
     assert_true(isinf(bits_of(&c)));
 }
 
-static void rows__without_a_partner_and_ids__are_left_out(void **state)
+static void rows__without_a_partner__are_left_out(void **state)
 {
     struct cells c = right();
-    const struct fitter ids = {.ids = true};
     (void)state;
     c.clean[5] = 9;
     c.row_of[1] = -1;
@@ -93,12 +92,53 @@ static void rows__without_a_partner_and_ids__are_left_out(void **state)
     c.row_of[2] = 1; /* row 2 of the subject is row 1 of the runs */
     for (int i = 0; i < COLS; i++) c.subject[8 + i] = c.says[4 + i];
     assert_true(bits_of(&c) == 16);
-    assert_true(isinf(evidence_bits(&ids, dtype_unit(DT_BF16))));
+}
+
+/* Rows of two experts of eight. */
+static double id_bits(const int32_t *subject, const int32_t *says, const int32_t *clean,
+                      int64_t rows)
+{
+    static const int64_t row_of[] = {0, 1, 2, 3};
+    const int32_t *const of[] = {subject, says, clean};
+    struct st_tensor tensor[3];
+    struct dump_tap tap[3];
+    for (int i = 0; i < 3; i++) {
+        tensor[i] = (struct st_tensor){.dtype = DT_I32, .data = (void *)(uintptr_t)of[i]};
+        tap[i] = (struct dump_tap){.tensor = &tensor[i], .rows = rows, .cols = 2};
+    }
+    const struct fitter f = {.subject = &tap[0],
+                             .taps.dump.taps = &tap[1],
+                             .clean.dump.taps = &tap[2],
+                             .row_of = row_of,
+                             .ids = true,
+                             .choices = 8};
+    return evidence_bits(&f, dtype_unit(DT_BF16));
+}
+
+static void assert_bits(double found, double ways)
+{
+    if (!(fabs(found - log2(ways)) < 1e-9)) fail_msg("%g bits, not %g", found, log2(ways));
+}
+
+static void ids__say_what_goes_what_comes_and_in_which_rows(void **state)
+{
+    const int32_t clean[] = {0, 1, 2, 3, 4, 5, 6, 7}, one[] = {1, 0, 2, 6, 4, 5, 6, 7},
+                  two[] = {0, 1, 6, 7, 4, 5, 6, 7}, more[] = {0, 4, 2, 6, 4, 5, 6, 7},
+                  none[] = {0, 1, 2, 99, 4, 5, 6, 7};
+    (void)state;
+    assert_bits(id_bits(clean, clean, clean, 4), 1);      /* nothing is wrong */
+    assert_bits(id_bits(one, clean, clean, 4), 1);        /* nothing comes out right */
+    assert_bits(id_bits(one, two, clean, 4), 1);          /* nor with another expert */
+    assert_bits(id_bits(one, one, clean, 4), 2 * 6 * 4);  /* one of 2 goes, of 6 comes, of 4 rows */
+    assert_bits(id_bits(two, two, clean, 4), 1 * 15 * 4); /* both go, two of 6 come */
+    assert_bits(id_bits(more, one, clean, 4), 2 * 6 * 4); /* a row that is missed says nothing */
+    assert_bits(id_bits(more, more, clean, 4), 144 * 6);  /* two rows of 4 */
+    assert_bits(id_bits(none, none, clean, 4), 2 * 65536 * 4); /* no id: a value of its own */
 }
 
 /* ---- the charge ---- */
 
-static double charge(const char *first, const char *second)
+static double charge_at(const char *first, const char *second, bool ids)
 {
     struct faults f = {0};
     struct err err = ERR_INIT;
@@ -106,9 +146,14 @@ static double charge(const char *first, const char *second)
     if (second) assert_int_equal(faults_add(&f, second, &err), ERR_OK);
     const struct claim c = {
         .first = 0, .second = second ? 1 : -1, .use = {f.use[0], f.use[second ? 1 : 0]}};
-    double bits = evidence_charge(&c, 128);
+    double bits = evidence_charge(&c, 128, ids);
     faults_clear(&f);
     return bits;
+}
+
+static double charge(const char *first, const char *second)
+{
+    return charge_at(first, second, false);
 }
 
 static void charge__is_of_the_fault_its_values_and_of_two__their_sites(void **state)
@@ -122,6 +167,9 @@ static void charge__is_of_the_fault_its_values_and_of_two__their_sites(void **st
     assert_true(charge("mla.no_mscale@layer=2", "mla.norm_eps@layer=2") >
                 14 + 2 * log2(FIT_PLACES));
     assert_true(charge("any.zero_row@op=moe,layer=2,row=3", NULL) < 16);
+    assert_true(charge_at("any.zero_row@op=router,layer=2,row=3", NULL, true) ==
+                charge("any.zero_row@op=router,layer=2,row=3", NULL) + log2(FIT_PLACES));
+    assert_true(charge_at("router.no_bias@layer=2", NULL, true) == 7);
 }
 
 /* ---- subjects ---- */
@@ -224,6 +272,20 @@ static void two_values_of_one_scale__are_no_pair__where_one_value_would_do(void 
     diff_close(&d);
 }
 
+/* Two edits of one expert drive its gates so low that nothing is left of it, bit for bit what the
+ * subject has: and no more than that it is missing. */
+static void part_that_two_edits_drown__is_no_pair__where_it_is_missing(void **state)
+{
+    static const struct planting p = {
+        0, 7, "hf", ORDER_F64, "moe.dropped_expert@layer=5,expert=11", {"moe.dropped_expert"}};
+    struct diff d;
+    diagnose_drawn(state, &p, &d);
+    assert_int_equal(d.diagnosis.claimed, 0);
+    assert_string_equal(d.diagnosis.shape.weighed.name, "expert 11 of moe, layer 5");
+    assert_true(d.diagnosis.shape.weighed.factor == 0);
+    diff_close(&d);
+}
+
 /* What is not finite swallows what it was: the faults that leave the same are a set, wherever in
  * the head it was. */
 static void value_that_is_not_finite__is_named_with_its_equals(void **state)
@@ -282,11 +344,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits__are_those_of_wrong_cells_that_come_out_right),
         cmocka_unit_test(value__that_many_cells_have__is_one),
-        cmocka_unit_test(rows__without_a_partner_and_ids__are_left_out),
+        cmocka_unit_test(rows__without_a_partner__are_left_out),
+        cmocka_unit_test(ids__say_what_goes_what_comes_and_in_which_rows),
         cmocka_unit_test(charge__is_of_the_fault_its_values_and_of_two__their_sites),
         TEST(row_of_zeros__is_no_bit_flip__of_its_largest_cell),
         TEST(row_of_zeros__is_not_two_faults__that_have_a_part_each),
         TEST(two_values_of_one_scale__are_no_pair__where_one_value_would_do),
+        TEST(part_that_two_edits_drown__is_no_pair__where_it_is_missing),
         TEST(value_that_is_not_finite__is_named_with_its_equals),
         TEST(cell_of_one_output__is_named_there__with_its_equals),
         TEST(experts_that_match__are_no_name__where_their_weights_do_not),

@@ -64,6 +64,8 @@ begin "sweep, $sweep_count cases an op"
 cmake --preset release > build/release.log
 cmake --build --preset release --parallel "$jobs" >> build/release.log
 build/release/bin/assay op --sweep --count "$sweep_count"
+begin "10,000 argument vectors through real shells"
+QUOTE_VECTORS=10000 build/release/tests/test_quote_arrives
 begin "fault campaign, every site"
 ci/faults.sh --whole
 echo "full: pass"

@@ -95,13 +95,12 @@ static void line__is_refused__when_a_text_outgrows_an_argument(void **state)
 }
 
 /* Words with '|' between. */
-static void words_of(const struct hops_journey *j, char out[512])
+static void words_of(const struct hops_journey *j, char *out, size_t size)
 {
+    size_t n = 0;
     out[0] = '\0';
-    for (int i = 0; i < j->words; i++) {
-        if (i) strcat(out, "|");
-        strcat(out, j->word[i]);
-    }
+    for (int i = 0; i < j->words && n < size; i++)
+        n += (size_t)snprintf(out + n, size - n, "%s%s", i ? "|" : "", j->word[i]);
 }
 
 static void follow__names_the_first_hop_that_breaks_a_line__as_people_write_them(void **state)
@@ -142,7 +141,7 @@ static void follow__names_the_first_hop_that_breaks_a_line__as_people_write_them
         char words[512];
         (void)!hops_follow(&h, rows[i].line, &pool, &j, &err);
         assert_ok(&err);
-        words_of(&j, words);
+        words_of(&j, words, sizeof words);
         if (j.breaks != rows[i].breaks || j.unknown != rows[i].unknown ||
             (rows[i].why && !strstr(j.why, rows[i].why)) ||
             (rows[i].words && strcmp(words, rows[i].words) != 0))

@@ -89,12 +89,12 @@ static void read_all(void **state, const struct reading *rows, size_t n)
         struct shell_line out;
         struct err err = {0};
         char words[256] = "";
+        size_t length = 0;
         (void)!shell_read(rows[i].shell, rows[i].typed, rows[i].line, &s->pool, &out, &err);
         assert_ok(&err);
-        for (int w = 0; w < out.words; w++) {
-            if (w) strcat(words, "|");
-            strcat(words, out.word[w]);
-        }
+        for (int w = 0; w < out.words && length < sizeof words; w++)
+            length += (size_t)snprintf(words + length, sizeof words - length, "%s%s", w ? "|" : "",
+                                       out.word[w]);
         enum shell_effect got = out.events ? out.event[0].effect : SHELL_EFFECTS;
         if (strcmp(words, rows[i].words) != 0 || got != rows[i].effect)
             fail_msg("%s, line <%s>: words <%s>, wanted <%s>; effect %d, wanted %d",

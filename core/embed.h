@@ -15,8 +15,10 @@ extern "C" {
 struct embed {
     int64_t T, H, V;
     const int64_t *id;          /* [T] */
-    const struct tensor *table; /* [V, H] */
+    const struct tensor *table; /* [V, H], or [rows, H] */
     double *y;                  /* [T, H] */
+    /* A table of some ids, first .. first + rows - 1: the others give zeros. rows 0: all V. */
+    int64_t first, rows;
 };
 
 enum err_code embed_check(const struct embed *op, struct err *err) ERR_USED;

@@ -186,7 +186,7 @@ static enum err_code swap_halves(struct run *run, struct matrix *m, struct err *
         memcpy(to + r * 2 * bytes, row + bytes, (size_t)bytes);
         memcpy(to + (r * 2 + 1) * bytes, row, (size_t)bytes);
     }
-    m->data.data = to;
+    tensor_hold(&m->data, to);
     return err->code;
 }
 

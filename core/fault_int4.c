@@ -84,7 +84,7 @@ static enum err_code offset_codes(const struct fault_stored *s, struct matrix *m
     m->zero = m->data;
     m->zero.shape[0] = rows;
     m->zero.shape[1] = groups;
-    m->zero.data = z;
+    tensor_hold(&m->zero, z);
     return ERR_OK;
 }
 
@@ -241,7 +241,7 @@ static enum err_code regroup(const struct fault_stored *s, struct matrix *m, gro
     m->g_idx = m->data;
     m->g_idx.dims = 1;
     m->g_idx.shape[0] = m->in;
-    m->g_idx.data = map;
+    tensor_hold(&m->g_idx, map);
     return ERR_OK;
 }
 

@@ -44,7 +44,7 @@ void *fault_own(struct arena *arena, struct tensor *t, struct err *err)
     if (!copy) return NULL;
     const void *from = tensor_elements(t, 0, n, copy);
     if (from != copy) memcpy(copy, from, (size_t)(n * size));
-    t->data = copy;
+    tensor_hold(t, copy);
     return copy;
 }
 
@@ -185,7 +185,7 @@ enum err_code fault_matrix_rows(const struct fault_stored *s, struct matrix *m, 
     out.data.dims = 2;
     out.data.shape[0] = m->out;
     out.data.shape[1] = m->in;
-    out.data.data = dense;
+    tensor_hold(&out.data, dense);
     *m = out;
     return ERR_OK;
 }

@@ -1,6 +1,7 @@
 /* linear.h: y = x W^T, op "linear".
  *     y[t][o] = sum_k x[t][k] * W[o][k]
- * x [T, in], W [out, in] (any stored format), y [T, out]. Rounds at `point` (RP_LINEAR for most).
+ * x [T, in], W [out, in] (any stored format), y [T, out]. Rounds at `point` (RP_LINEAR for most;
+ * RP_NONE: not at all).
  *
  * Order of summation (linear own): 16 partial sums, sum j over k = j, j+16, j+32, ... ascending,
  * each step one fused multiply-add from +0; then lanes j and j+8 are added, then j and j+4, j+2,

@@ -127,7 +127,9 @@ enum err_code tensor_find_bad(const struct tensor *t, int64_t first, int64_t n, 
         dtype_to_f32(t->dtype, tensor_elements(t, first + i, m, raw), m, value);
         for (int64_t k = 0; k < m; k++) {
             if (isfinite(value[k])) continue;
-            int64_t flat = first + i + k, cols = t->dims > 1 ? t->shape[t->dims - 1] : 1;
+            /* Of the larger tensor, where this is part of one: what its file shows. */
+            int64_t flat = tensor_place(t, first + i + k);
+            int64_t cols = t->pitch ? t->pitch : t->dims > 1 ? t->shape[t->dims - 1] : 1;
             return err_set(err, ERR_INPUT,
                            "read tensor|%s row %lld, column %lld|%s|a finite number", name_of(t),
                            (long long)(flat / cols), (long long)(flat % cols),

@@ -4,7 +4,7 @@
  * mla.kv      a = W_kva x; latent = norm(a[:L]); k_rope = rope(a[L:])
  *                                                  -> latent [T, L], k_rope [T, R]
  * mla.core    attention of roped q over the cache  -> y [T, heads, V]
- * mla.output  W_o y, a linear
+ * mla.output  W_o y, a linear; `partial`: of some columns of W_o, not rounded
  *
  * mla.core, per row t of a sequence and head h, over the cached tokens s that it sees (cache.h; s
  * <= t in a plain step): expanded   [k_nope | v][s] = W_kvb[h] c'[s]    rows h*(P+V) on: first P
@@ -75,6 +75,7 @@ struct mla_output {
     const double *x;        /* [T, heads*V] */
     const struct matrix *o; /* [H, heads*V] */
     double *y;              /* [T, H] */
+    bool partial;           /* y is one rank's part of the sum: not rounded, the caller does */
 };
 
 enum err_code mla_q_check(const struct mla_q *op, struct err *err) ERR_USED;

@@ -2,6 +2,8 @@
 #include "core/model.h"
 
 #include "core/check.h"
+#include "core/fault_shard.h"
+#include "core/shard.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,5 +162,14 @@ enum err_code model_expert(const struct model *m, int64_t layer, int64_t e, stru
 {
     CHECK(layer >= 0 && layer < m->config->layers && m->layers[layer].moe);
     struct place p = layer_place(m->weights, layer);
-    return bind_expert(&p, e, out, err);
+    const struct shard *s = m->shard;
+    struct expert whole;
+    if (!s) return bind_expert(&p, e, out, err);
+    if (!shard_holds(s, e))
+        return err_set(err, ERR_INPUT, "expert of a rank|layers.%lld, expert %lld|rank %d|rank %d",
+                       (long long)layer, (long long)e, s->rank,
+                       shard_holder(s, e, 0) * s->plan.tp + s->t);
+    if (s->fault) e = fault_shard_expert(s, layer, e);
+    if (bind_expert(&p, e, &whole, err) != ERR_OK) return err->code;
+    return shard_expert(s, &m->weights->config, layer, &whole, out, err);
 }

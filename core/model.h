@@ -27,9 +27,12 @@ struct layer {
     struct tensor bias; /* !tensor_exists(): none */
 };
 
+struct shard;
+
 struct model {
     const struct weights *weights;
     const struct config *config;
+    const struct shard *shard; /* one rank's part of the model (shard.h); NULL: all of it */
     struct rope_table rope;
     struct tensor embed, norm;
     struct matrix head;
@@ -41,7 +44,8 @@ struct model {
 enum err_code model_bind(struct model *m, const struct weights *w, struct err *err) ERR_USED;
 void model_release(struct model *m);
 
-/* Expert e of a MoE layer, with shapes checked. */
+/* Expert e of a MoE layer, with shapes checked; of a shard: its part of it. ERR_INPUT: an expert
+ * that this rank does not hold. */
 enum err_code model_expert(const struct model *m, int64_t layer, int64_t e, struct expert *out,
                            struct err *err) ERR_USED;
 

@@ -1,5 +1,13 @@
-/* moe.c: argument checks of moe.h. */
+/* moe.c: argument checks and last roundings of moe.h. */
 #include "core/moe.h"
+
+void moe_round(const struct run *run, double sum_scale, int64_t n, double *y)
+{
+    run_round(run, RP_ROUTED, y, n);
+    if (sum_scale == 1) return;
+    for (int64_t i = 0; i < n; i++) y[i] *= sum_scale;
+    run_round(run, RP_ROUTED_SCALED, y, n);
+}
 
 enum err_code moe_check(const struct moe *op, struct err *err)
 {
@@ -11,6 +19,7 @@ enum err_code moe_check(const struct moe *op, struct err *err)
                        (long long)op->T, (long long)op->H, (long long)op->I, (long long)op->E,
                        (long long)op->top_k);
     for (int64_t i = 0; i < op->T * op->top_k; i++) {
+        if (op->partial && op->ids[i] == -1) continue; /* of another rank */
         const int32_t *row = op->ids + i / op->top_k * op->top_k;
         for (const int32_t *other = row; other < op->ids + i; other++) {
             if (*other == op->ids[i])

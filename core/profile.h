@@ -40,7 +40,8 @@ enum round_point {
     RP_ROUTED,        /* the expert sum */
     RP_MOE,           /* routed + shared */
     RP_LOGITS,        /* lm_head output */
-    RP_COUNT
+    RP_COUNT,
+    RP_NONE = RP_COUNT /* no point: part of a sum over ranks, which is rounded when it is whole */
 };
 
 struct profile {

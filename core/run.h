@@ -33,12 +33,17 @@ struct run {
     int threads;    /* at least 1; never changes a bit */
     void (*progress)(void *ctx, const char *stage, int64_t done, int64_t total); /* may be NULL */
     void *progress_ctx;
+    /* Told of every op of a step before it runs: what a rank that dies or hangs was at. May be
+     * NULL.
+     */
+    void (*doing)(void *ctx, const char *op, int64_t layer);
+    void *doing_ctx;
     struct faults *faults;      /* NULL, or edits of ops: core/fault.h */
     struct kernel_log *kernels; /* NULL, or filled by an engine with several kernels: kernels.h */
 };
 
 /* x[0..n) rounded as this run rounds at point p: to float32 under F32, then to `act` where the
- * profile says so. */
+ * profile says so. RP_NONE: as it is. */
 void run_round(const struct run *run, enum round_point p, double *x, int64_t n);
 double run_round_one(const struct run *run, enum round_point p, double x);
 

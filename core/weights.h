@@ -1,8 +1,9 @@
 /* weights.h: where tensors come from: a folder of safetensors files, or a rule that makes them.
  *
- * A tensor is a view: it is mapped (data is set) or made on request (rule). Nothing is loaded. A
- * matrix is a linear layer's weight [out, in] in whatever format it is stored: one tensor, or
- * packed codes with scales. Test: tests/test_weights.c */
+ * A tensor is a view: it is mapped (data is set) or made on request (rule), all of it or some rows
+ * and columns (matrix_part.h). Nothing is loaded. A matrix is a linear layer's weight [out, in] in
+ * whatever format it is stored: one tensor, or packed codes with scales. Test:
+ * tests/test_weights.c */
 #ifndef ASSAY_CORE_WEIGHTS_H
 #define ASSAY_CORE_WEIGHTS_H
 
@@ -34,11 +35,21 @@ struct tensor {
     int64_t shape[ST_DIMS];
     const void *data; /* mapped; NULL: made by rule */
     struct synth_rule rule;
+    /* A part of a larger tensor, to which data and rule lead: the element where it begins there,
+     * and elements between its rows (0: as many as it has columns). Zeros: all of it. */
+    int64_t offset, pitch;
 };
 
-/* Elements [first, first + n): a pointer into the mapping, or into `buf` (n elements) after making
- * them there. */
+/* Elements [first, first + n) of those that the shape counts: a pointer into the mapping, or into
+ * `buf` (n elements) after making them there. `buf` may be NULL for mapped elements that lie side
+ * by side: tensor_is_contiguous(), or within one row. */
 const void *tensor_elements(const struct tensor *t, int64_t first, int64_t n, void *buf);
+/* Whether all elements lie side by side in the larger tensor. */
+bool tensor_is_contiguous(const struct tensor *t);
+/* Where in the larger tensor element i lies. */
+int64_t tensor_place(const struct tensor *t, int64_t i);
+/* From here on the elements are those of `data`, all of them, side by side. */
+void tensor_hold(struct tensor *t, const void *data);
 /* `reader` is told of every view into a mapping that holds the first byte of a 4 KiB page, by the
  * thread that is about to read it: how far a load has come and what it waits for. Smaller views
  * inside a page are passed over, so that rows of a few bytes cost nothing. NULL: nobody. Set it

@@ -4,6 +4,7 @@
 #include "core/check.h"
 
 #include <cuda_fp16.h>
+#include <stdlib.h>
 
 /* ---- made on the device: core/synth.h, the same bits ---- */
 
@@ -29,20 +30,30 @@ __device__ static inline float real_value(const struct synth_rule &r, int64_t i)
     return r.offset != 0.0f ? __fadd_rn(v, r.offset) : v;
 }
 
-__global__ static void synth_make(struct synth_rule r, int type, int64_t first, int64_t n,
-                                  void *out)
+/* Which elements of a tensor to make, and where they lie in the larger one: tensor_place(). */
+struct made {
+    int64_t first, n, offset, pitch, columns;
+};
+
+__device__ static inline int64_t place_of(const struct made &m, int64_t i)
+{
+    return m.offset + (m.pitch == 0 ? i : i / m.columns * m.pitch + i % m.columns);
+}
+
+__global__ static void synth_make(struct synth_rule r, int type, struct made m, void *out)
 {
     int64_t step = (int64_t)gridDim.x * blockDim.x;
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < m.n; i += step) {
+        int64_t at = place_of(m, m.first + i);
         if (r.kind == SYNTH_CODES) {
-            uint64_t x = mix_x(r.base, (first + i) / 2);
-            ((uint32_t *)out)[i] = (uint32_t)((first + i) & 1 ? x >> 32 : x);
+            uint64_t x = mix_x(r.base, at / 2);
+            ((uint32_t *)out)[i] = (uint32_t)(at & 1 ? x >> 32 : x);
         } else if (type == DT_BF16) {
-            ((bf16 *)out)[i] = __float2bfloat16_rn(real_value(r, first + i));
+            ((bf16 *)out)[i] = __float2bfloat16_rn(real_value(r, at));
         } else if (type == DT_F16) {
-            ((__half *)out)[i] = __float2half_rn(real_value(r, first + i));
+            ((__half *)out)[i] = __float2half_rn(real_value(r, at));
         } else {
-            ((float *)out)[i] = real_value(r, first + i);
+            ((float *)out)[i] = real_value(r, at);
         }
     }
 }
@@ -59,8 +70,11 @@ static enum err_code make_part(struct gpu *g, const struct tensor *t, int64_t fi
               ? t->dtype == DT_I32
               : t->dtype == DT_BF16 || t->dtype == DT_F16 || t->dtype == DT_F32);
     int64_t blocks = (n + 255) / 256, most = (int64_t)g->sms * 16;
+    /* Side by side or not, it is the place that a value is made from. */
+    const struct made m = {first, n, t->offset, tensor_is_contiguous(t) ? 0 : t->pitch,
+                           t->shape[t->dims - 1]};
     return GPU_LAUNCH(g, err, "synth_make", "", dim3((unsigned)(blocks < most ? blocks : most)),
-                      dim3(256), 0, synth_make, t->rule, (int)t->dtype, first, n, device);
+                      dim3(256), 0, synth_make, t->rule, (int)t->dtype, m, device);
 }
 
 /* ---- copied ---- */
@@ -70,14 +84,19 @@ static enum err_code copy_part(struct gpu *g, const struct tensor *t, int64_t fi
                                void *device, struct err *err)
 {
     int64_t size = dtype_size(t->dtype), piece = (int64_t)GPU_STAGE_BYTES / size;
-    for (int64_t at = 0; at < n; at += piece) {
+    if (piece > n) piece = n;
+    /* Rows of a part lie apart: they are brought together first. */
+    void *together = tensor_is_contiguous(t) ? NULL : malloc((size_t)(piece * size));
+    if (!together && !tensor_is_contiguous(t))
+        return err_set(err, ERR_MEMORY, "send weights|%s|no memory on the host|%lld bytes", t->name,
+                       (long long)(piece * size));
+    for (int64_t at = 0; at < n && err->code == ERR_OK; at += piece) {
         int64_t m = n - at < piece ? n - at : piece;
-        const void *host = tensor_elements(t, first + at, m, NULL);
-        if (gpu_send(g, (char *)device + at * size, host, (size_t)(m * size), t->name, err) !=
-            ERR_OK)
-            return err->code;
+        const void *host = tensor_elements(t, first + at, m, together);
+        (void)!gpu_send(g, (char *)device + at * size, host, (size_t)(m * size), t->name, err);
     }
-    return ERR_OK;
+    free(together);
+    return err->code;
 }
 
 enum err_code gpu_tensor_send_part(struct gpu *g, const struct tensor *t, int64_t first, int64_t n,

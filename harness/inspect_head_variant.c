@@ -29,7 +29,7 @@ static enum err_code swap_halves(struct head_variant *v, struct matrix *m, struc
         memcpy(out + (size_t)i * 2 * half + half, from, half);
     }
     free(row);
-    m->data.data = out;
+    tensor_hold(&m->data, out);
     return ERR_OK;
 }
 

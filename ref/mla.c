@@ -59,6 +59,7 @@ done:
 enum err_code mla_output_ref(const struct mla_output *op, struct run *run, struct err *err)
 {
     if (mla_output_check(op, err) != ERR_OK) return err->code;
-    const struct linear o = {.T = op->T, .x = op->x, .w = op->o, .y = op->y, .point = RP_LINEAR};
+    const struct linear o = {
+        .T = op->T, .x = op->x, .w = op->o, .y = op->y, .point = op->partial ? RP_NONE : RP_LINEAR};
     return linear_ref(&o, run, err);
 }

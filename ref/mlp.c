@@ -8,7 +8,7 @@
 
 enum err_code swiglu(struct run *run, const struct matrix *gate, const struct matrix *up,
                      const struct matrix *down, int64_t T, const void *x, double *y,
-                     struct err *err)
+                     enum round_point point, struct err *err)
 {
     struct arena_block *mark = arena_mark(run->arena);
     int64_t n = T * gate->out;
@@ -24,7 +24,7 @@ enum err_code swiglu(struct run *run, const struct matrix *gate, const struct ma
     for (int64_t i = 0; i < n; i++) g[i] *= u[i];
     run_round(run, RP_ACT, g, n);
     matrix_pack(run, T, gate->out, g, packed);
-    (void)!matrix_multiply(run, down, T, packed, y, RP_LINEAR, err);
+    (void)!matrix_multiply(run, down, T, packed, y, point, err);
 done:
     arena_release(run->arena, mark);
     return err->code;
@@ -38,7 +38,8 @@ enum err_code mlp_ref(const struct mlp *op, struct run *run, struct err *err)
                           "packed rows", err);
     if (x) {
         matrix_pack(run, op->T, op->gate->in, op->x, x);
-        (void)!swiglu(run, op->gate, op->up, op->down, op->T, x, op->y, err);
+        (void)!swiglu(run, op->gate, op->up, op->down, op->T, x, op->y,
+                      op->partial ? RP_NONE : RP_LINEAR, err);
     }
     arena_release(run->arena, mark);
     return err->code;

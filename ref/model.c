@@ -1,6 +1,9 @@
 /* model.c: one step of the decoder, composed of the ops. Contract: core/model.h; test
  * tests/test_golden.c.
  *
+ * On one rank of several (shard.h) the ops compute this rank's part of a sum or of the columns, and
+ * what follows them here makes it whole.
+ *
  *   x = embed;  for each layer:  x += attention(norm(x));  x += feed-forward(norm(x));  logits =
  * head(norm(x))
  */
@@ -8,33 +11,16 @@
 
 #include "core/check.h"
 #include "core/embed.h"
-#include "core/fault.h"
 #include "core/logits.h"
 #include "core/mla.h"
 #include "core/mlp.h"
-#include "core/moe.h"
 #include "core/norm.h"
 #include "core/ops.h"
-#include "core/router.h"
+#include "ref/model_pass.h"
 
 #include <string.h>
 
-/* Buffers of one step, [T, width] each. */
-struct state {
-    const struct step *step;
-    struct run *run;
-    const struct config *c;
-    int64_t T, layer;
-    double *x;     /* residual stream, rounded */
-    double *sum;   /* the same before its last rounding: what some engines' norms read */
-    double *h;     /* input of a block */
-    double *block; /* its output */
-    double *other; /* shared experts */
-    double *q, *latent, *k_rope, *core, *router_logits, *weights;
-    int32_t *ids, *forced;
-};
-
-static enum err_code make_state(struct state *s, struct err *err)
+static enum err_code make_state(struct pass *s, struct err *err)
 {
     const struct config *c = s->c;
     const struct {
@@ -62,15 +48,19 @@ static enum err_code make_state(struct state *s, struct err *err)
     s->ids = arena_alloc(s->run->arena, s->T * c->top_k, sizeof *s->ids, "expert ids", err);
     s->forced =
         arena_alloc(s->run->arena, s->T * c->top_k, sizeof *s->forced, "forced experts", err);
+    s->own = s->ids;
+    if (s->shard)
+        s->own = arena_alloc(s->run->arena, s->T * c->top_k, sizeof *s->own, "own experts", err);
     return err->code;
 }
 
-/* Every op is called here: the one place where a fault can edit it. */
-#define CALL(s, name, kind, stem, arg, err)                                                        \
-    ((s)->run->faults ? call_faulted(s, name, kind, arg, err) : stem##_ref(arg, (s)->run, err))
+void pass_say(const struct pass *s, const char *op)
+{
+    if (s->run->doing) s->run->doing(s->run->doing_ctx, op, s->layer);
+}
 
-static enum err_code call_faulted(const struct state *s, const char *op, enum tap_kind kind,
-                                  const void *arg, struct err *err)
+enum err_code pass_call_faulted(const struct pass *s, const char *op, enum tap_kind kind,
+                                const void *arg, struct err *err)
 {
     const struct fault_place place = {.op = op,
                                       .tap = kind,
@@ -81,40 +71,53 @@ static enum err_code call_faulted(const struct state *s, const char *op, enum ta
     return fault_call(&place, arg, s->run, err);
 }
 
-static enum err_code emit(const struct state *s, enum tap_kind kind, int64_t cols, double *data,
-                          struct err *err)
+enum err_code pass_emit(const struct pass *s, enum tap_kind kind, int64_t cols, double *data,
+                        struct err *err)
 {
-    char name[TAP_NAME];
-    const struct tap_sink *sink = s->step->sink;
-    if (!sink) return ERR_OK;
-    tap_format(kind, s->layer, name);
-    if (sink->wants(sink->ctx, name) &&
-        sink->reals(sink->ctx, name, s->step->rows, cols, data, err) != ERR_OK)
-        return err->code;
-    return sink->replace ? sink->replace(sink->ctx, name, s->step->rows, cols, data, err) : ERR_OK;
+    return model_taps_give(&s->taps, kind, s->layer, cols, data, err);
 }
 
-static enum err_code emit_ids(const struct state *s, struct err *err)
+static enum err_code emit_heads(const struct pass *s, enum tap_kind kind, int64_t width,
+                                double *data, struct err *err)
 {
-    char name[TAP_NAME];
-    const struct tap_sink *sink = s->step->sink;
-    tap_format(TAP_EXPERTS, s->layer, name);
-    if (!sink || !sink->wants(sink->ctx, name)) return ERR_OK;
-    return sink->ints(sink->ctx, name, s->step->rows, s->c->top_k, s->ids, err);
+    return model_taps_give_cut(&s->taps, kind, s->layer, s->c->heads * width, data, err);
 }
 
-static enum err_code block_norm(struct state *s, const struct tensor *w, enum tap_kind tap,
+/* ---- several ranks ---- */
+
+bool pass_is_cut(const struct pass *s)
+{
+    return s->shard && s->shard->plan.tp > 1;
+}
+
+enum err_code pass_add_up(const struct pass *s, const char *op, double *y, struct err *err)
+{
+    const struct shard_site at = {op, s->layer, s->T, s->c->hidden};
+    return shard_reduce(s->shard, &at, y, err);
+}
+
+enum err_code pass_add_up_linear(const struct pass *s, const char *op, double *y, struct err *err)
+{
+    if (!pass_is_cut(s)) return ERR_OK;
+    if (pass_add_up(s, op, y, err) == ERR_OK) run_round(s->run, RP_LINEAR, y, s->T * s->c->hidden);
+    return err->code;
+}
+
+/* ---- blocks ---- */
+
+static enum err_code block_norm(struct pass *s, const struct tensor *w, enum tap_kind tap,
                                 struct err *err)
 {
     const double *in = s->run->profile.norm_sees_unrounded ? s->sum : s->x;
     const struct norm op = {
         .T = s->T, .H = s->c->hidden, .eps = s->c->norm_eps, .x = in, .w = w, .y = s->h};
-    return CALL(s, "norm", tap, norm, &op, err) == ERR_OK ? emit(s, tap, s->c->hidden, s->h, err)
-                                                          : err->code;
+    return CALL(s, "norm", tap, norm, &op, err) == ERR_OK
+               ? pass_emit(s, tap, s->c->hidden, s->h, err)
+               : err->code;
 }
 
 /* x += block */
-static void add_residual(struct state *s)
+static void add_residual(struct pass *s)
 {
     int64_t n = s->T * s->c->hidden;
     for (int64_t i = 0; i < n; i++) s->sum[i] = s->x[i] + s->block[i];
@@ -124,14 +127,14 @@ static void add_residual(struct state *s)
 
 /* After the stream was replaced: the unrounded sum stays where it rounds to the new value, which
  * says no more. */
-static void follow_replaced(struct state *s)
+static void follow_replaced(struct pass *s)
 {
     for (int64_t i = 0; i < s->T * s->c->hidden; i++) {
         if (run_round_one(s->run, RP_RESIDUAL, s->sum[i]) != s->x[i]) s->sum[i] = s->x[i];
     }
 }
 
-static void write_cache(struct state *s)
+static void write_cache(struct pass *s)
 {
     const struct rows *rows = s->step->rows;
     for (int64_t i = 0; i < s->T; i++) {
@@ -143,7 +146,7 @@ static void write_cache(struct state *s)
     }
 }
 
-static enum err_code queries_and_keys(struct state *s, const struct layer *l, struct err *err)
+static enum err_code queries_and_keys(struct pass *s, const struct layer *l, struct err *err)
 {
     const struct config *c = s->c;
     const struct rows *rows = s->step->rows;
@@ -176,16 +179,16 @@ static enum err_code queries_and_keys(struct state *s, const struct layer *l, st
                               .interleaved = c->rope_interleaved,
                               .x = s->q};
     if (CALL(s, "mla.q", TAP_Q, mla_q, &q, err) != ERR_OK ||
-        emit(s, TAP_Q, c->heads * config_qk(c), s->q, err) != ERR_OK ||
+        emit_heads(s, TAP_Q, config_qk(c), s->q, err) != ERR_OK ||
         CALL(s, "mla.kv", TAP_KV_LATENT, mla_kv, &kv, err) != ERR_OK ||
-        emit(s, TAP_KV_LATENT, c->kv_lora, s->latent, err) != ERR_OK ||
-        emit(s, TAP_K_ROPE, c->rope, s->k_rope, err) != ERR_OK)
+        pass_emit(s, TAP_KV_LATENT, c->kv_lora, s->latent, err) != ERR_OK ||
+        pass_emit(s, TAP_K_ROPE, c->rope, s->k_rope, err) != ERR_OK)
         return err->code;
     write_cache(s);
     return CALL(s, "rope", TAP_Q, rope, &rope, err);
 }
 
-static enum err_code attention(struct state *s, const struct layer *l, struct err *err)
+static enum err_code attention(struct pass *s, const struct layer *l, struct err *err)
 {
     const struct config *c = s->c;
     bool absorbed = s->step->decode && s->run->profile.decode_absorbed;
@@ -203,103 +206,35 @@ static enum err_code attention(struct state *s, const struct layer *l, struct er
                                   .cache = s->step->cache,
                                   .layer = s->layer,
                                   .y = s->core};
-    const struct mla_output output = {.T = s->T, .x = s->core, .o = &l->o, .y = s->block};
+    const struct mla_output output = {
+        .T = s->T, .x = s->core, .o = &l->o, .y = s->block, .partial = pass_is_cut(s)};
     if (CALL(s, "mla.core", TAP_ATTN_CORE, mla_core, &core, err) != ERR_OK ||
-        emit(s, TAP_ATTN_CORE, c->heads * c->v_head, s->core, err) != ERR_OK ||
-        CALL(s, "mla.output", TAP_ATTN, mla_output, &output, err) != ERR_OK)
+        emit_heads(s, TAP_ATTN_CORE, c->v_head, s->core, err) != ERR_OK ||
+        CALL(s, "mla.output", TAP_ATTN, mla_output, &output, err) != ERR_OK ||
+        pass_add_up_linear(s, "mla.output", s->block, err) != ERR_OK)
         return err->code;
-    return emit(s, TAP_ATTN, c->hidden, s->block, err);
+    return pass_emit(s, TAP_ATTN, c->hidden, s->block, err);
 }
 
-struct expert_source {
-    const struct model *model;
-    int64_t layer;
-};
-
-static enum err_code give_expert(const void *ctx, int64_t e, struct expert *out, struct err *err)
+static enum err_code feed_forward(struct pass *s, const struct layer *l, struct err *err)
 {
-    const struct expert_source *from = ctx;
-    return model_expert(from->model, from->layer, e, out, err);
-}
-
-static enum err_code route(struct state *s, const struct layer *l, struct err *err)
-{
-    const struct config *c = s->c;
-    const struct step *step = s->step;
-    bool forced = step->forced && step->forced(step->forced_ctx, s->layer, step->rows, s->forced);
-    const struct router op = {.T = s->T,
-                              .H = c->hidden,
-                              .E = c->experts,
-                              .top_k = c->top_k,
-                              .groups = c->groups,
-                              .top_groups = c->top_groups,
-                              .scoring = c->scoring,
-                              .method = c->topk_method,
-                              .norm_topk = c->norm_topk,
-                              .routed_scale = s->run->profile.scale_after_sum ? 1 : c->routed_scale,
+    const struct mlp dense = {.T = s->T,
                               .x = s->h,
-                              .w = &l->router,
-                              .bias = tensor_exists(&l->bias) ? &l->bias : NULL,
-                              .forced = forced ? s->forced : NULL,
-                              .logits = s->router_logits,
-                              .ids = s->ids,
-                              .weights = s->weights};
-    if (CALL(s, "router", TAP_ROUTER_LOGITS, router, &op, err) != ERR_OK ||
-        emit(s, TAP_ROUTER_LOGITS, c->experts, s->router_logits, err) != ERR_OK ||
-        emit_ids(s, err) != ERR_OK)
+                              .gate = &l->gate,
+                              .up = &l->up,
+                              .down = &l->down,
+                              .y = s->block,
+                              .partial = pass_is_cut(s)};
+    if (l->moe) {
+        if (pass_experts(s, l, err) != ERR_OK) return err->code;
+    } else if (CALL(s, "mlp", TAP_MLP, mlp, &dense, err) != ERR_OK ||
+               pass_add_up_linear(s, "mlp", s->block, err) != ERR_OK) {
         return err->code;
-    if (!s->run->profile.scale_after_sum)
-        return emit(s, TAP_EXPERT_WEIGHTS, c->top_k, s->weights, err);
-    /* The tap includes the factor wherever the engine applies it; the logits' buffer is free by
-     * now. */
-    for (int64_t i = 0; i < s->T * c->top_k; i++)
-        s->router_logits[i] = s->weights[i] * c->routed_scale;
-    if (emit(s, TAP_EXPERT_WEIGHTS, c->top_k, s->router_logits, err) != ERR_OK) return err->code;
-    for (int64_t i = 0; step->sink && step->sink->replace && i < s->T * c->top_k; i++)
-        s->weights[i] = s->router_logits[i] / c->routed_scale;
-    return ERR_OK;
+    }
+    return pass_emit(s, TAP_MLP, s->c->hidden, s->block, err);
 }
 
-static enum err_code experts(struct state *s, const struct layer *l, struct err *err)
-{
-    const struct config *c = s->c;
-    const struct expert_source from = {.model = s->step->model, .layer = s->layer};
-    const struct moe moe = {.T = s->T,
-                            .H = c->hidden,
-                            .I = c->moe_intermediate,
-                            .E = c->experts,
-                            .top_k = c->top_k,
-                            .x = s->h,
-                            .ids = s->ids,
-                            .weights = s->weights,
-                            .expert = give_expert,
-                            .ctx = &from,
-                            .sum_scale = s->run->profile.scale_after_sum ? c->routed_scale : 1,
-                            .y = s->block};
-    const struct mlp shared = {
-        .T = s->T, .x = s->h, .gate = &l->gate, .up = &l->up, .down = &l->down, .y = s->other};
-    if (route(s, l, err) != ERR_OK || CALL(s, "moe", TAP_ROUTED, moe, &moe, err) != ERR_OK ||
-        emit(s, TAP_ROUTED, c->hidden, s->block, err) != ERR_OK)
-        return err->code;
-    if (c->shared_experts == 0) return ERR_OK;
-    if (CALL(s, "moe.shared", TAP_SHARED, mlp, &shared, err) != ERR_OK ||
-        emit(s, TAP_SHARED, c->hidden, s->other, err) != ERR_OK)
-        return err->code;
-    for (int64_t i = 0; i < s->T * c->hidden; i++) s->block[i] += s->other[i];
-    run_round(s->run, RP_MOE, s->block, s->T * c->hidden);
-    return ERR_OK;
-}
-
-static enum err_code feed_forward(struct state *s, const struct layer *l, struct err *err)
-{
-    const struct mlp dense = {
-        .T = s->T, .x = s->h, .gate = &l->gate, .up = &l->up, .down = &l->down, .y = s->block};
-    if ((l->moe ? experts(s, l, err) : CALL(s, "mlp", TAP_MLP, mlp, &dense, err)) != ERR_OK)
-        return err->code;
-    return emit(s, TAP_MLP, s->c->hidden, s->block, err);
-}
-
-static enum err_code run_layer(struct state *s, struct err *err)
+static enum err_code run_layer(struct pass *s, struct err *err)
 {
     const struct layer *l = &s->step->model->layers[s->layer];
     if (block_norm(s, &l->attn_norm, TAP_ATTN_NORM, err) != ERR_OK ||
@@ -310,38 +245,42 @@ static enum err_code run_layer(struct state *s, struct err *err)
         feed_forward(s, l, err) != ERR_OK)
         return err->code;
     add_residual(s);
-    if (emit(s, TAP_OUTPUT, s->c->hidden, s->x, err) != ERR_OK) return err->code;
-    if (s->step->sink && s->step->sink->replace) follow_replaced(s);
+    if (pass_emit(s, TAP_OUTPUT, s->c->hidden, s->x, err) != ERR_OK) return err->code;
+    if (s->taps.replaces) follow_replaced(s);
     return ERR_OK;
 }
 
-/* Somebody looks at this tap of the head, or may change what it gives. */
-static bool head_needed(const struct state *s, const char *tap)
+/* logits [T, V] from the head's rows that this rank has. */
+static enum err_code run_logits(struct pass *s, double *y, struct err *err)
 {
-    const struct tap_sink *sink = s->step->sink;
-    return s->step->logits || s->run->faults ||
-           (sink && (sink->replace || sink->wants(sink->ctx, tap)));
+    const struct matrix *head = &s->step->model->head;
+    double *part = y;
+    if (pass_is_cut(s))
+        part = arena_alloc(s->run->arena, s->T * head->out, sizeof *part, "logits", err);
+    const struct logits op = {.T = s->T, .x = s->h, .head = head, .y = part};
+    const struct shard_site at = {"logits", -1, s->T, head->out};
+    if (!part || CALL(s, "logits", TAP_LOGITS, logits, &op, err) != ERR_OK) return err->code;
+    return pass_is_cut(s) ? shard_gather_columns(s->shard, &at, part, y, err) : ERR_OK;
 }
 
 /* A row of the vocabulary's width is dear: what nobody looks at is not computed. */
-static enum err_code run_head(struct state *s, struct err *err)
+static enum err_code run_head(struct pass *s, struct err *err)
 {
     const struct step *step = s->step;
-    bool logits = head_needed(s, "logits");
+    bool logits = model_taps_need(&s->taps, TAP_LOGITS);
     s->layer = -1;
-    if (!logits && !head_needed(s, "final_norm")) return ERR_OK;
+    if (!logits && !model_taps_need(&s->taps, TAP_FINAL_NORM)) return ERR_OK;
     if (block_norm(s, &step->model->norm, TAP_FINAL_NORM, err) != ERR_OK || !logits)
         return err->code;
     double *y = step->logits
                     ? step->logits
                     : arena_alloc(s->run->arena, s->T * s->c->vocab, sizeof(double), "logits", err);
-    const struct logits op = {.T = s->T, .x = s->h, .head = &step->model->head, .y = y};
-    if (!y || CALL(s, "logits", TAP_LOGITS, logits, &op, err) != ERR_OK) return err->code;
-    return emit(s, TAP_LOGITS, s->c->vocab, y, err);
+    if (!y || run_logits(s, y, err) != ERR_OK) return err->code;
+    return pass_emit(s, TAP_LOGITS, s->c->vocab, y, err);
 }
 
 /* The residual stream as it enters the first layer: embeddings, or what a killed run left. */
-static enum err_code begin(struct state *s, struct err *err)
+static enum err_code begin(struct pass *s, struct err *err)
 {
     const struct step *step = s->step;
     size_t bytes = (size_t)(s->T * s->c->hidden) * sizeof *s->x;
@@ -356,9 +295,13 @@ static enum err_code begin(struct state *s, struct err *err)
                                 .V = s->c->vocab,
                                 .id = step->rows->token,
                                 .table = &step->model->embed,
-                                .y = s->x};
-    if (CALL(s, "embed", TAP_EMBED, embed, &embed, err) != ERR_OK) return err->code;
-    if (emit(s, TAP_EMBED, s->c->hidden, s->x, err) != ERR_OK) return err->code;
+                                .y = s->x,
+                                .first = s->shard ? s->shard->vocab.first : 0,
+                                .rows = s->shard ? s->shard->vocab.count : 0};
+    if (CALL(s, "embed", TAP_EMBED, embed, &embed, err) != ERR_OK ||
+        (s->shard && pass_add_up(s, "embed", s->x, err) != ERR_OK))
+        return err->code;
+    if (pass_emit(s, TAP_EMBED, s->c->hidden, s->x, err) != ERR_OK) return err->code;
     memcpy(s->sum, s->x, bytes);
     return ERR_OK;
 }
@@ -366,8 +309,10 @@ static enum err_code begin(struct state *s, struct err *err)
 enum err_code model_step_ref(const struct step *step, struct run *run, struct err *err)
 {
     struct arena_block *mark = arena_mark(run->arena);
-    struct state s = {
+    struct pass s = {
         .step = step, .run = run, .c = step->model->config, .T = step->rows->count, .layer = -1};
+    if (model_taps_open(&s.taps, step, run, err) != ERR_OK) goto done;
+    s.shard = s.taps.shard;
     if (make_state(&s, err) != ERR_OK) goto done;
     rows_extend(step->rows, step->cache);
     if (begin(&s, err) != ERR_OK) goto done;

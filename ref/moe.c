@@ -37,10 +37,11 @@ static void scatter(const struct moe *op, const struct run *run, struct batch *b
     for (int64_t i = 0; i < b->n; i++) {
         double *sum = op->y + b->token[i] * op->H, *y = b->y + i * op->H, w = b->weight[i];
         if (run->profile.rounds[RP_EXPERT_WEIGHT]) w = run_round_one(run, RP_EXPERT_WEIGHT, w);
+        bool whole = !op->cut;
         for (int64_t h = 0; h < op->H; h++) y[h] *= w;
-        if (run->profile.rounds[RP_EXPERT_TERM]) run_round(run, RP_EXPERT_TERM, y, op->H);
+        if (whole && run->profile.rounds[RP_EXPERT_TERM]) run_round(run, RP_EXPERT_TERM, y, op->H);
         for (int64_t h = 0; h < op->H; h++) sum[h] += y[h];
-        if (run->profile.rounds[RP_EXPERT_SUM]) run_round(run, RP_EXPERT_SUM, sum, op->H);
+        if (whole && run->profile.rounds[RP_EXPERT_SUM]) run_round(run, RP_EXPERT_SUM, sum, op->H);
     }
 }
 
@@ -53,7 +54,8 @@ static enum err_code run_expert(const struct moe *op, struct run *run, int64_t e
         matrix_want(&w.up, "expert up", op->I, op->H, err) != ERR_OK ||
         matrix_want(&w.down, "expert down", op->H, op->I, err) != ERR_OK)
         return err_note(err, "expert %lld", (long long)e);
-    if (swiglu(run, &w.gate, &w.up, &w.down, b->n, b->x, b->y, err) != ERR_OK)
+    if (swiglu(run, &w.gate, &w.up, &w.down, b->n, b->x, b->y, op->cut ? RP_NONE : RP_LINEAR,
+               err) != ERR_OK)
         return err_note(err, "expert %lld", (long long)e);
     scatter(op, run, b);
     return ERR_OK;
@@ -79,11 +81,7 @@ enum err_code moe_ref(const struct moe *op, struct run *run, struct err *err)
         gather(op, e, x, row_bytes, &b);
         if (b.n > 0 && run_expert(op, run, e, &b, err) != ERR_OK) goto done;
     }
-    run_round(run, RP_ROUTED, op->y, op->T * op->H);
-    if (op->sum_scale != 1) {
-        for (int64_t i = 0; i < op->T * op->H; i++) op->y[i] *= op->sum_scale;
-        run_round(run, RP_ROUTED_SCALED, op->y, op->T * op->H);
-    }
+    if (!op->partial) moe_round(run, op->sum_scale, op->T * op->H, op->y);
 done:
     arena_release(run->arena, mark);
     return err->code;

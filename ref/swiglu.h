@@ -6,9 +6,9 @@
 #include "core/weights.h"
 
 /* y [T, H] = W_down(act), act = silu(W_gate x) * (W_up x); x packed (ref/matrix.h). Rounds as mlp.h
- * says. */
+ * says, y at `point`. */
 enum err_code swiglu(struct run *run, const struct matrix *gate, const struct matrix *up,
                      const struct matrix *down, int64_t T, const void *x, double *y,
-                     struct err *err) ERR_USED;
+                     enum round_point point, struct err *err) ERR_USED;
 
 #endif

@@ -3,14 +3,18 @@
 # golden, gpu against golden, gpu against reference), the same run twice, chunked and batched runs, ops at random and at
 # fixed sizes, planted faults, injected launch failures, compute-sanitizer, bench. Works from the folder that
 # ci/gpu_pack.sh makes. Writes one JSON.
-#     ci/gpu.sh [--pack FOLDER] [--out FILE] [--only SECTION,...] [--count N]
+#     ci/gpu.sh [--pack FOLDER] [--out FILE] [--only SECTION,...] [--count N] [--ranks N]
 # Sections: doctor parity repeat draft samples sweep cases faults failures large sanitizer bench. Exit 0 only if each of those asked for passed.
+# With --ranks N the sections are those of ci/gpu_ranks.sh: ranks_parity ranks_bits ranks_refusals ranks_text
+# ranks_samples ranks_faults ranks_bench.
 set -Euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 pack=build/gpu
 out=build/gpu/result.json
-only=doctor,parity,repeat,draft,samples,sweep,cases,faults,failures,large,sanitizer,bench
+ranks=1
+only=
+whole=doctor,parity,repeat,draft,samples,sweep,cases,faults,failures,large,sanitizer,bench
 count=40
 while [ $# -gt 0 ]; do
     case $1 in
@@ -18,13 +22,18 @@ while [ $# -gt 0 ]; do
     --out) out=$2 ;;
     --only) only=$2 ;;
     --count) count=$2 ;;
+    --ranks) ranks=$2 ;;
     *)
-        echo "ci/gpu.sh: found \"$1\", wanted --pack, --out, --only or --count" >&2
+        echo "ci/gpu.sh: found \"$1\", wanted --pack, --out, --only, --count or --ranks" >&2
         exit 2
         ;;
     esac
     shift 2
 done
+if [ "$ranks" -gt 1 ]; then
+    whole=doctor,ranks_parity,ranks_bits,ranks_refusals,ranks_text,ranks_samples,ranks_faults,ranks_bench
+fi
+only=${only:-$whole}
 assay=$pack/assay
 export LD_LIBRARY_PATH=$pack/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 work=$(mktemp -d)
@@ -206,23 +215,27 @@ large() {
         --out "$work/never.st" && cat "$work/log"
 }
 
+# nvjet are the library's products, whose stores by the bulk copy engine the race checker takes for races.
 sanitizer() {
     local tool
+    # shellcheck disable=SC2086 # a tool and its options
     command -v compute-sanitizer > /dev/null || {
         say "FAIL compute-sanitizer is missing"
         failures=$((failures + 1))
         return 1
     }
-    export ASSAY_GPU_PREFILL=1
-    for tool in memcheck racecheck initcheck synccheck; do
-        check "$tool, forward" 0 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+    export ASSAY_GPU_PREFILL=1 ASSAY_GPU_EVERY_LANE=1
+    for tool in memcheck "racecheck --kernel-name-exclude kernel_substring=nvjet" initcheck synccheck; do
+        check "$tool, forward" 0 compute-sanitizer --tool $tool --error-exitcode 9 \
             "$assay" forward fixtures/tiny-k25 --tokens 1,2,3,4,5,6,7 --on gpu --decode-last 2 --out "$work/s.st"
-        check "$tool, ops" 0 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+        check "$tool, forward, mid" 0 compute-sanitizer --tool $tool --error-exitcode 9 \
+            "$assay" forward "$(model_of mid-k25)" --tokens "$(seq -s , 1 24)" --on gpu --decode-last 2 --out "$work/s.st"
+        check "$tool, ops" 0 compute-sanitizer --tool $tool --error-exitcode 9 \
             "$assay" op --cases fixtures/gpu/sanitizer.txt --on ref,gpu
-        check "$tool, generate" 0 compute-sanitizer --tool "$tool" --error-exitcode 9 \
+        check "$tool, generate" 0 compute-sanitizer --tool $tool --error-exitcode 9 \
             "$assay" generate fixtures/tiny-k25 --tokens 1,2,3 -n 4 --on gpu --draft fixtures/eagle-trained
     done
-    unset ASSAY_GPU_PREFILL
+    unset ASSAY_GPU_PREFILL ASSAY_GPU_EVERY_LANE
 }
 
 bench() {
@@ -232,6 +245,9 @@ bench() {
         's/^{ *"op": "\([^"]*\)", *"case": "\([^"]*\)".*"seconds": \([0-9.e-]*\).*"ceiling": "\([a-z]*\)", *"share": \([0-9.e-]*\).*/\1|\2|\3|\4|\5/p' |
         awk -F'|' '{ printf "gpu: %-10s %-50s %10.1f us  %5.1f %% of %s\n", $1, $2, $3 * 1e6, $5 * 100, $4 }'
 }
+
+# shellcheck source=ci/gpu_ranks.sh
+. ci/gpu_ranks.sh
 
 begun=$(date +%s)
 section doctor doctor
@@ -246,6 +262,10 @@ section failures failures
 section large large
 section sanitizer sanitizer
 section bench bench
+if [ "$ranks" -gt 1 ]; then
+    find_nccl
+    for name in parity bits refusals text samples faults bench; do section "ranks_$name" "ranks_$name"; done
+fi
 
 [ -n "$sections" ] || {
     echo "ci/gpu.sh: no section of \"$only\" is known" >&2
@@ -260,6 +280,10 @@ mkdir -p "$(dirname "$out")"
     printf ' "device": "%s", "driver": "%s", "seconds": %d, "failures": %d,\n' \
         "${device:-none}" "${driver:-none}" "$(($(date +%s) - begun))" "$failures"
     printf ' "sections": [%s]' "$sections"
+    if [ -s "$work/ranks.json" ]; then
+        printf ',\n "ranks": %d, "collectives": ' "$ranks"
+        cat "$work/ranks.json"
+    fi
     if [ -s "$work/bench.json" ]; then
         printf ',\n "bench": '
         cat "$work/bench.json"

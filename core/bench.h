@@ -28,6 +28,7 @@ struct bench_row {
     double seconds;        /* one call, the median of the rounds */
     double spread;         /* (slowest tenth - fastest tenth) / median */
     double bytes, flops;   /* the least that must be read and written; operations of the formula */
+    double bus;            /* of what ranks do together: bytes that pass each one's link; else 0 */
     int64_t rounds;
 };
 
@@ -41,6 +42,22 @@ struct bench_side {
 };
 
 const struct bench_side *gpu_bench(void);
+
+/* What several ranks do together, measured on all of them at once: every rank makes the same calls
+ * in the same order. */
+struct shard;
+struct bench_group {
+    const char *name; /* as in ops.h */
+    /* `s`: this rank and its collectives; no model is needed. Errors: ERR_DEVICE, ERR_PROCESS. */
+    enum err_code (*open)(const struct shard *s, void **self, struct err *err);
+    void (*close)(void *self);
+    const char *(*about)(void *self);     /* "2 ranks by NCCL 2.28.9" */
+    const char *(*op)(void *self, int i); /* of case i; NULL past the last */
+    enum err_code (*measure)(void *self, int i, struct bench_row *out, struct kernel_log *log,
+                             struct err *err);
+};
+
+const struct bench_group *gpu_bench_group(void);
 
 /* Sorts n > 0 round times and fills seconds, spread, rounds. */
 void bench_median(double *seconds, int64_t n, struct bench_row *out);

@@ -1,37 +1,27 @@
 /* blas.c: see blas.h. */
 #include "core/blas.h"
 
-#include <dlfcn.h>
+#include "core/library.h"
+
 #include <pthread.h>
-#include <stdbool.h>
 #include <string.h>
 
 static struct blas library;
 static char failure[160];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* A function pointer out of a symbol: the copy that POSIX asks for. */
-static bool find(void *handle, const char *name, void *out)
-{
-    void *symbol = dlsym(handle, name);
-    if (symbol) memcpy(out, &symbol, sizeof symbol);
-    return symbol != NULL;
-}
-
 static void open_library(void)
 {
     char *(*get_config)(void), *(*get_core)(void);
     void (*set_threads)(int);
-    void *h = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-    if (!h) {
-        const char *why = dlerror();
-        strncpy(failure, why ? why : "it cannot be opened", sizeof failure - 1);
-        return;
-    }
-    if (!find(h, "cblas_sgemm", &library.sgemm) || !find(h, "cblas_dgemm", &library.dgemm) ||
-        !find(h, "openblas_get_config", &get_config) ||
-        !find(h, "openblas_get_corename", &get_core) ||
-        !find(h, "openblas_set_num_threads", &set_threads)) {
+    static const char *const names[] = {"libopenblas.so.0", NULL};
+    void *h = library_open(names, failure, sizeof failure);
+    if (!h) return;
+    if (!library_find(h, "cblas_sgemm", &library.sgemm) ||
+        !library_find(h, "cblas_dgemm", &library.dgemm) ||
+        !library_find(h, "openblas_get_config", &get_config) ||
+        !library_find(h, "openblas_get_corename", &get_core) ||
+        !library_find(h, "openblas_set_num_threads", &set_threads)) {
         strncpy(failure, "a function of it is missing", sizeof failure - 1);
         return;
     }

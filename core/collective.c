@@ -155,3 +155,8 @@ enum err_code collective_agree(struct collective *c, const char *name, const voi
     }
     return ERR_OK;
 }
+
+enum err_code collective_watch(struct collective *c, const char *what, struct err *err)
+{
+    return c->side && c->side->watch ? c->side->watch(c, what, err) : ERR_OK;
+}

@@ -30,6 +30,10 @@
 extern "C" {
 #endif
 
+/* Environment of a rank, set by faults: it drops out of its next collective, on the host or its
+ * device. */
+#define COLLECTIVE_ABORT "ASSAY_COLLECTIVE_ABORT"
+
 enum { COLLECTIVE_RANKS = 64, COLLECTIVE_NAME = 48, COLLECTIVE_CHANNELS = 3 };
 
 enum collective_kind {
@@ -62,6 +66,8 @@ struct collective_side {
     /* Fills in out->state for a group of some ranks of `whole`; NULL: no groups. The other fields
      * are set already. */
     enum err_code (*group)(struct collective *out, const struct collective *whole, struct err *err);
+    /* collective_watch(); NULL: nobody is told, and no member is known to fail. */
+    enum err_code (*watch)(struct collective *c, const char *what, struct err *err);
 };
 
 struct collective {
@@ -116,6 +122,12 @@ enum err_code collective_barrier(struct collective *c, const char *name, struct 
  * is it. Compares 64-bit hashes: a difference is missed once in 2^64. */
 enum err_code collective_agree(struct collective *c, const char *name, const void *data,
                                int64_t bytes, struct err *err) ERR_USED;
+
+/* While this member waits for the others elsewhere than in a call of these, on its device: tells
+ * whoever started the ranks that it lives, and what it waits in. `what` NULL: the wait is over.
+ * ERR_PROCESS where a member has failed and will not come. Call it every 0.1 s or so; it never
+ * waits, and no other member takes part. */
+enum err_code collective_watch(struct collective *c, const char *what, struct err *err) ERR_USED;
 
 /* "all_reduce_sum". */
 const char *collective_kind_name(enum collective_kind kind);

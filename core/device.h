@@ -25,6 +25,15 @@ struct device_info {
  * old, no device. */
 int gpu_devices(struct device_info *out, int max, struct err *err);
 
+/* How the devices of this host reach each other. */
+struct device_links {
+    int devices, pairs, peers; /* pairs of devices, and those that read each other's memory */
+    int nvlinks;               /* links up on each device, the fewest; -1: not known */
+};
+
+/* ERR_DEVICE as gpu_devices(). */
+enum err_code gpu_links(struct device_links *out, struct err *err) ERR_USED;
+
 #ifdef __cplusplus
 }
 #endif

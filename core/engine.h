@@ -55,7 +55,8 @@ const struct engine_kind *gpu_engine(void);
 
 /* ERR_DEVICE, saying why, where this build or machine has no such engine. */
 enum err_code engine_usable(const struct engine_kind *k, struct err *err) ERR_USED;
-/* `model` must outlive the engine. */
+/* `model` must outlive the engine. Of a shard on a device: with every rank at once, as all that is
+ * done with it. */
 enum err_code engine_open(struct engine *e, const struct engine_kind *k, const struct model *model,
                           struct err *err) ERR_USED;
 /* Safe on one that is not open. Its caches are closed before. */

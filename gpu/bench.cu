@@ -124,24 +124,30 @@ static enum err_code time_work(struct bench_work *w, struct bench_row *out, stru
     return err->code;
 }
 
-static enum err_code measure(int i, struct bench_row *out, struct kernel_log *log, struct err *err)
+enum err_code bench_measure(struct gpu *g, const struct bench_case *c, struct bench_row *out,
+                            struct kernel_log *log, struct err *err)
 {
     struct bench_work w = {};
-    struct gpu *g = gpu_get(err);
-    if (!g) return err->code;
     struct gpu_mark m = gpu_mark(g);
-    gpu_at(g, cases[i].op, -1);
+    gpu_at(g, c->op, -1);
     w.g = g;
-    w.size = cases[i].size;
+    w.size = c->size;
     *out = (struct bench_row){};
-    if (cases[i].open(&w, err) == ERR_OK) (void)!time_work(&w, out, log, err);
-    snprintf(out->text, sizeof out->text, "%s; %s, %d set%s", cases[i].text,
+    if (c->open(&w, err) == ERR_OK) (void)!time_work(&w, out, log, err);
+    snprintf(out->text, sizeof out->text, "%s; %s, %d set%s", c->text,
              w.graph ? "graph" : "launches", w.sets, w.sets == 1 ? "" : "s");
     out->bytes = w.bytes;
     out->flops = w.flops;
+    out->bus = w.bus;
     bench_close(&w);
     gpu_release(g, m);
     return err->code;
+}
+
+static enum err_code measure(int i, struct bench_row *out, struct kernel_log *log, struct err *err)
+{
+    struct gpu *g = gpu_get(err);
+    return g ? bench_measure(g, &cases[i], out, log, err) : err->code;
 }
 
 extern "C" const struct bench_side *gpu_bench(void)

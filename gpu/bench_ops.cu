@@ -193,7 +193,7 @@ enum err_code bench_linear(struct bench_work *w, struct err *err)
 static enum err_code launch_mlp(struct bench_work *w, int set, struct err *err)
 {
     struct linear_work *o = (struct linear_work *)w->operands;
-    return gpu_mlp(w->g, w->size.T, o->x, &o->a[set], &o->b[set], &o->c[set], (bf16 *)o->y, err);
+    return gpu_mlp(w->g, w->size.T, o->x, &o->a[set], &o->b[set], &o->c[set], o->y, DT_BF16, err);
 }
 
 enum err_code bench_mlp(struct bench_work *w, struct err *err)

@@ -19,6 +19,7 @@ struct bench_work {
     int sets;
     bool graph;          /* may be captured */
     double bytes, flops; /* of one set */
+    double bus;          /* as in struct bench_row */
     enum err_code (*launch)(struct bench_work *w, int set, struct err *err);
     void *operands;                      /* of the case; malloc */
     void (*close)(struct bench_work *w); /* NULL, or what bench_close() calls first */
@@ -38,6 +39,10 @@ bench_open bench_norm, bench_rope, bench_linear, bench_mlp, bench_router, bench_
     bench_prefill, bench_moe;
 /* Frees everything of a case; safe after a failed open. */
 void bench_close(struct bench_work *w);
+
+/* One case, timed. */
+enum err_code bench_measure(struct gpu *g, const struct bench_case *c, struct bench_row *out,
+                            struct kernel_log *log, struct err *err) ERR_USED;
 
 enum err_code bench_ceilings_gpu(struct bench_ceilings *out, struct err *err);
 

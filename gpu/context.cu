@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { LT_WORKSPACE = 32 << 20, PLACE = 160 };
+enum { LOOKS_AWAKE = 2000, NAP_NS = 20000 }; /* a decode step is waited for without a nap */
 
 static struct gpu the_gpu;
 static bool opened;
@@ -166,7 +168,8 @@ enum err_code gpu_before(struct gpu *g, const char *kernel, const char *tactic, 
 /* Under `sync`: what the kernel did is known before anything else runs. */
 static enum err_code wait_after(struct gpu *g, struct err *err)
 {
-    cudaError_t code = cudaStreamSynchronize(g->stream);
+    cudaError_t code;
+    if (gpu_poll(g, NULL, &code, err) != ERR_OK) return err->code;
     if (code == cudaSuccess) {
         waited(g);
         return ERR_OK;
@@ -191,10 +194,36 @@ enum err_code gpu_after(struct gpu *g, const char *kernel, struct err *err)
     return g->sync && !g->capturing ? wait_after(g, err) : ERR_OK;
 }
 
+/* Without anybody to look on the host sleeps in the driver. */
+static enum err_code poll(struct gpu *g, cudaEvent_t event, cudaError_t *code, struct err *err)
+{
+    const struct timespec nap = {0, NAP_NS};
+    for (int64_t looks = 0;; looks++) {
+        *code = event ? cudaEventQuery(event) : cudaStreamQuery(g->stream);
+        if (*code != cudaErrorNotReady) return ERR_OK;
+        (void)cudaGetLastError();
+        if (g->watch.look(g->watch.ctx, false, err) != ERR_OK) return err->code;
+        if (looks > LOOKS_AWAKE) nanosleep(&nap, NULL);
+    }
+}
+
+enum err_code gpu_poll(struct gpu *g, cudaEvent_t event, cudaError_t *code, struct err *err)
+{
+    if (!g->watch.look) {
+        *code = event ? cudaEventSynchronize(event) : cudaStreamSynchronize(g->stream);
+        return ERR_OK;
+    }
+    if (poll(g, event, code, err) == ERR_OK) return g->watch.look(g->watch.ctx, true, err);
+    g->lost = *err;
+    return err->code;
+}
+
 enum err_code gpu_wait(struct gpu *g, struct err *err)
 {
-    if (gpu_may_call(g, "wait for the device", err) != ERR_OK) return err->code;
-    cudaError_t code = cudaStreamSynchronize(g->stream);
+    cudaError_t code;
+    if (gpu_may_call(g, "wait for the device", err) != ERR_OK ||
+        gpu_poll(g, NULL, &code, err) != ERR_OK)
+        return err->code;
     if (code == cudaSuccess) {
         waited(g);
         return ERR_OK;
@@ -293,7 +322,8 @@ static enum err_code open_libraries(struct gpu *g, struct err *err)
 static enum err_code read_environment(struct gpu *g, struct err *err)
 {
     const char *sync = getenv("ASSAY_GPU_SYNC"), *fail = getenv("ASSAY_GPU_FAIL_AT"),
-               *prefill = getenv("ASSAY_GPU_PREFILL");
+               *prefill = getenv("ASSAY_GPU_PREFILL"), *lanes = getenv("ASSAY_GPU_EVERY_LANE");
+    g->every_lane = lanes && lanes[0] && strcmp(lanes, "0") != 0;
     g->prefill = prefill && prefill[0] && strcmp(prefill, "0") != 0;
     g->sync = sync && sync[0] && strcmp(sync, "0") != 0;
     if (!fail || !fail[0]) return ERR_OK;

@@ -51,6 +51,14 @@ struct gpu_step {
     int64_t layer, number;
 };
 
+/* Who looks on while the host waits for the device: ranks that work together there. */
+struct gpu_watch {
+    /* Every so often, and once with `over` when the wait is done. An error ends the wait: the
+     * context is lost then. NULL: nobody. */
+    enum err_code (*look)(void *ctx, bool over, struct err *err);
+    void *ctx;
+};
+
 /* An allocation of gpu_keep(). */
 struct gpu_kept {
     void *data;
@@ -88,8 +96,12 @@ struct gpu {
     struct gpu_step first, last; /* launches since the last wait */
     int64_t fail_at;             /* 0, or the launch that is made to fail */
     bool prefill;                /* ASSAY_GPU_PREFILL=1: what a library is to write is NaN before */
-    bool rounds_inputs;          /* of adapters: a fault edits inputs to what is exact in no type */
-    struct err lost;             /* the first asynchronous error, kept */
+    /* ASSAY_GPU_EVERY_LANE=1, for the race checker: it does not see that a warp's barrier orders
+     * the reads of all its lanes before the one lane that tells the loader. */
+    bool every_lane;
+    struct gpu_watch watch;
+    bool rounds_inputs; /* of adapters: a fault edits inputs to what is exact in no type */
+    struct err lost;    /* the first asynchronous error, kept */
 };
 
 /* The process' device (gpu_select(), else the first usable one), opened at the first use. NULL with
@@ -122,6 +134,10 @@ enum err_code gpu_before(struct gpu *g, const char *kernel, const char *tactic, 
 enum err_code gpu_after(struct gpu *g, const char *kernel, struct err *err) ERR_USED;
 /* Waits for everything; the first error of any launch since the last wait comes out here. */
 enum err_code gpu_wait(struct gpu *g, struct err *err) ERR_USED;
+/* Waits for `event`, or with NULL for the stream, while g->watch looks on; *code is what CUDA says.
+ * The one place where the host waits for the device. */
+enum err_code gpu_poll(struct gpu *g, cudaEvent_t event, cudaError_t *code,
+                       struct err *err) ERR_USED;
 
 /* GPU_LAUNCH(g, err, "norm_rows", "", grid, block, shared, kernel, args...) -> enum err_code.
  * Dynamic shared memory above 48 KB: gpu_shared() once before. */
@@ -177,6 +193,9 @@ enum err_code gpu_fetch_act(struct gpu *g, double *x, const bf16 *device, int64_
                             const char *what, struct err *err) ERR_USED;
 enum err_code gpu_fetch_f32(struct gpu *g, double *x, const float *device, int64_t n,
                             const char *what, struct err *err) ERR_USED;
+/* Of `type`, DT_BF16 or DT_F32. */
+enum err_code gpu_fetch_as(struct gpu *g, double *x, enum dtype type, const void *device, int64_t n,
+                           const char *what, struct err *err) ERR_USED;
 
 /* ---- entry of an op's adapter ---- */
 

@@ -22,7 +22,9 @@ static char *stage_take(struct gpu *g, size_t bytes, const char *what, struct er
             return NULL;
         g->staging = (g->staging + 1) % GPU_STAGES;
         s = &g->stage[g->staging];
-        if (gpu_call(g, cudaEventSynchronize(s->free), "wait for a copy", err) != ERR_OK)
+        cudaError_t code;
+        if (gpu_poll(g, s->free, &code, err) != ERR_OK ||
+            gpu_call(g, code, "wait for a copy", err) != ERR_OK)
             return NULL;
         s->used = 0;
     }
@@ -151,8 +153,8 @@ float *gpu_send_f32(struct gpu *g, const double *x, int64_t n, const char *what,
     return (float *)send_as(g, DT_F32, x, n, n ? n : 1, what, err);
 }
 
-static enum err_code fetch_as(struct gpu *g, enum dtype type, double *x, const void *device,
-                              int64_t n, const char *what, struct err *err)
+enum err_code gpu_fetch_as(struct gpu *g, double *x, enum dtype type, const void *device, int64_t n,
+                           const char *what, struct err *err)
 {
     int64_t size = dtype_size(type), piece = (int64_t)GPU_STAGE_BYTES / size;
     if (n == 0) return gpu_wait(g, err);
@@ -169,11 +171,11 @@ static enum err_code fetch_as(struct gpu *g, enum dtype type, double *x, const v
 enum err_code gpu_fetch_act(struct gpu *g, double *x, const bf16 *device, int64_t n,
                             const char *what, struct err *err)
 {
-    return fetch_as(g, DT_BF16, x, device, n, what, err);
+    return gpu_fetch_as(g, x, DT_BF16, device, n, what, err);
 }
 
 enum err_code gpu_fetch_f32(struct gpu *g, double *x, const float *device, int64_t n,
                             const char *what, struct err *err)
 {
-    return fetch_as(g, DT_F32, x, device, n, what, err);
+    return gpu_fetch_as(g, x, DT_F32, device, n, what, err);
 }

@@ -45,6 +45,8 @@ static void *device_malloc(struct gpu *g, size_t bytes, const char *what, struct
                        doing, g->op ? g->op : "(none)");
         return NULL;
     }
+    /* It may wait for the device by itself, and then nobody looks on. */
+    if (g->watch.look && gpu_wait(g, err) != ERR_OK) return NULL;
     if (gpu_may_call(g, doing, err) != ERR_OK) return NULL;
     cudaError_t code = cudaMalloc(&data, bytes);
     if (code == cudaSuccess) {

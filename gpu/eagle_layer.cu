@@ -168,7 +168,8 @@ static enum err_code feed_forward(struct gpu *g, const struct layer_pass *p, str
     int64_t n = p->T * p->H;
     if (gpu_norm_add(g, p->T, p->H, p->c->base.norm_eps, p->op->y, p->block, &p->l->mlp_norm,
                      p->normed, err) != ERR_OK ||
-        gpu_mlp(g, p->T, p->normed, &p->l->gate, &p->l->up, &p->l->down, p->block, err) != ERR_OK)
+        gpu_mlp(g, p->T, p->normed, &p->l->gate, &p->l->up, &p->l->down, p->block, DT_BF16, err) !=
+            ERR_OK)
         return err->code;
     if (p->op->y_sum &&
         GPU_LAUNCH(g, err, "residual_sum", "", dim3((unsigned)ceil_div(n, 256)), dim3(256), 0,

@@ -4,9 +4,10 @@
 
 #include "gpu/weights.cuh"
 
-/* y [T, H] = table[id]; ids and everything else on the device. An id outside the table is refused
- * on the host by those who call this. */
-enum err_code gpu_embed(struct gpu *g, int64_t T, int64_t H, const int64_t *id,
+/* y [T, H] = table[id - first], zeros where the table has no such row: ids of other ranks. Ids and
+ * everything else on the device; one outside the vocabulary is refused on the host by those who
+ * call this. */
+enum err_code gpu_embed(struct gpu *g, int64_t T, int64_t H, const int64_t *id, int64_t first,
                         const struct gpu_tensor *table, bf16 *y, struct err *err) ERR_USED;
 
 #endif

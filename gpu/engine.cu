@@ -3,6 +3,7 @@
 #include "core/engine.h"
 
 #include "core/check.h"
+#include "gpu/collective.cuh"
 #include "gpu/model.cuh"
 #include "gpu/model_draft.cuh"
 
@@ -13,7 +14,7 @@ struct own {
     struct gpu *g;
     struct gpu_model model;
     struct gpu_draft draft;
-    char device[96];
+    char device[96 + TRANSPORT_TEXT];
 };
 
 static void close_model(void *self)
@@ -26,18 +27,21 @@ static void close_model(void *self)
 
 static enum err_code open_model(const struct model *model, void **self, struct err *err)
 {
+    bool ranks = model->shard && model->shard->world > 1;
+    if (ranks && gpu_ranks_select(model->shard, err) != ERR_OK) return err->code;
     struct gpu *g = gpu_get(err);
     if (!g) return err->code;
     struct own *o = (struct own *)calloc(1, sizeof *o);
     if (!o) return err_set(err, ERR_MEMORY, "open engine|host|no memory");
     o->g = g;
     o->draft.g = g;
-    snprintf(o->device, sizeof o->device, "%s, compute capability %d.%d", g->name, g->major,
-             g->minor);
     if (gpu_model_open(g, model, &o->model, err) == ERR_OK)
         *self = o;
     else
         close_model(o);
+    if (err->code == ERR_OK)
+        snprintf(o->device, sizeof o->device, "%s, compute capability %d.%d%s%s", g->name, g->major,
+                 g->minor, ranks ? ", " : "", ranks ? o->model.ranks->transport.text : "");
     return err->code;
 }
 

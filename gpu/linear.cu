@@ -88,14 +88,6 @@ enum err_code gpu_linear_explain(const double *x, int64_t nx, const double *y, i
     return err->code;
 }
 
-static enum err_code fetch_output(struct gpu *g, const struct gpu_linear_op *op, const void *y,
-                                  enum dtype type, struct err *err)
-{
-    int64_t n = op->T * op->w->out;
-    if (type == DT_F32) return gpu_fetch_f32(g, op->y, (const float *)y, n, "linear output", err);
-    return gpu_fetch_act(g, op->y, (const bf16 *)y, n, "linear output", err);
-}
-
 enum err_code gpu_linear_run(const struct gpu_linear_op *op, struct run *run, struct err *err)
 {
     struct profile own;
@@ -104,13 +96,14 @@ enum err_code gpu_linear_run(const struct gpu_linear_op *op, struct run *run, st
     if (!g) return err->code;
     struct gpu_mark m = gpu_mark(g);
     struct gpu_matrix w;
-    enum dtype type = own.rounds[op->point] ? DT_BF16 : DT_F32;
+    bool rounds = op->point != RP_NONE && own.rounds[op->point];
+    enum dtype type = rounds ? DT_BF16 : DT_F32;
     bf16 *x = gpu_send_act(g, op->x, op->T, op->w->in, "linear input", err);
     void *y =
         x ? gpu_alloc(g, op->T * op->w->out, (size_t)dtype_size(type), "linear output", err) : NULL;
     if (y && gpu_matrix_send(g, op->w, false, &w, err) == ERR_OK &&
         gpu_linear(g, op->T, x, &w, y, type, err) == ERR_OK &&
-        fetch_output(g, op, y, type, err) == ERR_OK)
+        gpu_fetch_as(g, op->y, type, y, op->T * op->w->out, "linear output", err) == ERR_OK)
         (void)!gpu_linear_explain(op->x, op->T * op->w->in, op->y, op->T * op->w->out, &op->w, 1,
                                   err);
     return gpu_leave(g, m, err);

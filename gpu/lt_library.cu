@@ -2,11 +2,9 @@
 #include "gpu/lt_library.cuh"
 
 #include "core/check.h"
+#include "core/library.h"
 
 #include <cublasLt.h>
-#include <dlfcn.h>
-#include <stdio.h>
-#include <string.h>
 
 #define TEXT(x) TEXT_(x)
 #define TEXT_(x) #x
@@ -14,7 +12,7 @@
 
 /* Where it is looked for: as the system finds libraries, then where the toolkit puts it. */
 static const char *const names[] = {SONAME(CUBLAS_VER_MAJOR),
-                                    "/usr/local/cuda/lib64/" SONAME(CUBLAS_VER_MAJOR)};
+                                    "/usr/local/cuda/lib64/" SONAME(CUBLAS_VER_MAJOR), NULL};
 
 /* Every function that is passed on, in one list. */
 #define FUNCTIONS(F)                                                                               \
@@ -38,17 +36,6 @@ static struct {
 
 static bool opened;
 
-/* A function pointer out of a symbol: the copy that POSIX asks for. */
-static enum err_code find(void *handle, const char *name, void *out, struct err *err)
-{
-    void *symbol = dlsym(handle, name);
-    if (!symbol)
-        return err_set(err, ERR_DEVICE, "open cuBLASLt|%s|no function %s|the library of CUDA %d",
-                       names[0], name, CUBLAS_VER_MAJOR);
-    memcpy(out, &symbol, sizeof symbol);
-    return ERR_OK;
-}
-
 static enum err_code find_all(void *handle, struct err *err)
 {
 #define ENTRY(name) {#name, &library.name##_},
@@ -58,7 +45,10 @@ static enum err_code find_all(void *handle, struct err *err)
     } list[] = {FUNCTIONS(ENTRY)};
 #undef ENTRY
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
-        if (find(handle, list[i].name, list[i].out, err) != ERR_OK) return err->code;
+        if (!library_find(handle, list[i].name, list[i].out))
+            return err_set(err, ERR_DEVICE,
+                           "open cuBLASLt|%s|no function %s|the library of CUDA %d", names[0],
+                           list[i].name, CUBLAS_VER_MAJOR);
     }
     opened = true;
     return ERR_OK;
@@ -66,14 +56,10 @@ static enum err_code find_all(void *handle, struct err *err)
 
 enum err_code lt_library_open(struct err *err)
 {
-    char why[160] = "";
+    char why[160];
     if (opened) return ERR_OK;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        void *handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-        const char *said = handle ? NULL : dlerror();
-        if (handle) return find_all(handle, err);
-        if (i == 0) snprintf(why, sizeof why, "%s", said ? said : "it cannot be opened");
-    }
+    void *handle = library_open(names, why, sizeof why);
+    if (handle) return find_all(handle, err);
     return err_set(err, ERR_DEVICE, "open cuBLASLt|%s|%s|the library of CUDA %d", names[0], why,
                    CUBLAS_VER_MAJOR);
 }

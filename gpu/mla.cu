@@ -137,6 +137,7 @@ enum err_code mla_kv_gpu(const struct mla_kv *op, struct run *run, struct err *e
 enum err_code mla_output_gpu(const struct mla_output *op, struct run *run, struct err *err)
 {
     if (mla_output_check(op, err) != ERR_OK) return err->code;
-    const struct gpu_linear_op linear = {"mla.output", op->T, op->x, op->o, op->y, RP_LINEAR};
+    const struct gpu_linear_op linear = {"mla.output", op->T, op->x,
+                                         op->o,        op->y, op->partial ? RP_NONE : RP_LINEAR};
     return gpu_linear_run(&linear, run, err);
 }

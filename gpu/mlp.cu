@@ -40,8 +40,8 @@ enum err_code gpu_swiglu(struct gpu *g, int64_t T, int64_t I, const bf16 *gate, 
 }
 
 enum err_code gpu_mlp(struct gpu *g, int64_t T, const bf16 *x, const struct gpu_matrix *gate,
-                      const struct gpu_matrix *up, const struct gpu_matrix *down, bf16 *y,
-                      struct err *err)
+                      const struct gpu_matrix *up, const struct gpu_matrix *down, void *y,
+                      enum dtype ytype, struct err *err)
 {
     struct gpu_mark m = gpu_mark(g);
     bf16 *a = gpu_new<bf16>(g, T * gate->out, "gate", err);
@@ -49,7 +49,7 @@ enum err_code gpu_mlp(struct gpu *g, int64_t T, const bf16 *x, const struct gpu_
     if (b && gpu_linear(g, T, x, gate, a, DT_BF16, err) == ERR_OK &&
         gpu_linear(g, T, x, up, b, DT_BF16, err) == ERR_OK &&
         gpu_swiglu(g, T, gate->out, a, b, gate->out, a, err) == ERR_OK)
-        (void)!gpu_linear(g, T, a, down, y, DT_BF16, err);
+        (void)!gpu_linear(g, T, a, down, y, ytype, err);
     gpu_release(g, m);
     return err->code;
 }
@@ -64,12 +64,13 @@ static enum err_code run_mlp(const char *name, const struct mlp *op, struct run 
     struct gpu_matrix gate, up, down;
     int64_t H = op->gate->in, n = op->T * H;
     bf16 *x = gpu_send_act(g, op->x, op->T, H, "mlp input", err);
-    bf16 *y = x ? gpu_new<bf16>(g, n, "mlp output", err) : NULL;
+    enum dtype type = op->partial ? DT_F32 : DT_BF16;
+    void *y = x ? gpu_alloc(g, n, (size_t)dtype_size(type), "mlp output", err) : NULL;
     if (y && gpu_matrix_send(g, op->gate, false, &gate, err) == ERR_OK &&
         gpu_matrix_send(g, op->up, false, &up, err) == ERR_OK &&
         gpu_matrix_send(g, op->down, false, &down, err) == ERR_OK &&
-        gpu_mlp(g, op->T, x, &gate, &up, &down, y, err) == ERR_OK &&
-        gpu_fetch_act(g, op->y, y, n, "mlp output", err) == ERR_OK) {
+        gpu_mlp(g, op->T, x, &gate, &up, &down, y, type, err) == ERR_OK &&
+        gpu_fetch_as(g, op->y, type, y, n, "mlp output", err) == ERR_OK) {
         const struct matrix *const parts[] = {op->gate, op->up, op->down};
         (void)!gpu_linear_explain(op->x, n, op->y, n, parts, 3, err);
     }

@@ -8,9 +8,11 @@
 
 #include "core/check.h"
 #include "core/embed.h"
+#include "gpu/collective.cuh"
 #include "gpu/norm.cuh"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Somebody looks at this tap of the head, or may change what it gives. */
 static bool head_needed(const struct step *s, const struct run *run, const char *tap)
@@ -51,6 +53,11 @@ enum err_code gpu_pass_make(struct gpu_pass *p, bool logits, struct err *err)
     p->weights = gpu_new<float>(p->g, p->T * c->top_k, "expert weights", err);
     p->ids = gpu_new<int32_t>(p->g, p->T * c->top_k, "expert ids", err);
     p->forced = gpu_new<int32_t>(p->g, p->T * c->top_k, "forced experts", err);
+    if (gpu_has_ranks(p)) {
+        size_t size = (size_t)dtype_size(gpu_partial_type(p->m->ranks));
+        p->partial = gpu_alloc(p->g, p->T * c->hidden, size, "partial rows", err);
+        p->own_ids = gpu_new<int32_t>(p->g, p->T * c->top_k, "a rank's expert ids", err);
+    }
     if (logits && !p->logits) p->logits = gpu_new<float>(p->g, p->T * c->vocab, "logits", err);
     return err->code;
 }
@@ -80,14 +87,15 @@ static enum err_code attention(struct gpu_pass *p, struct err *err)
 {
     const struct config *c = p->c;
     if (gpu_op_q(p, err) != ERR_OK ||
-        gpu_emit(p, TAP_Q, c->heads * config_qk(c), p->q, err) != ERR_OK ||
+        gpu_emit_columns(p, "mla.q", TAP_Q, c->heads * config_qk(c), p->q, err) != ERR_OK ||
         gpu_op_kv(p, err) != ERR_OK ||
         gpu_emit(p, TAP_KV_LATENT, c->kv_lora, p->latent, err) != ERR_OK ||
         gpu_emit(p, TAP_K_ROPE, c->rope, p->k_rope, err) != ERR_OK ||
         gpu_cache_write(p->g, p->cache, p->layer, &p->rows, c->kv_lora, p->latent, c->rope,
                         p->k_rope, err) != ERR_OK ||
         gpu_op_rope(p, err) != ERR_OK || gpu_op_core(p, err) != ERR_OK ||
-        gpu_emit(p, TAP_ATTN_CORE, c->heads * c->v_head, p->core, err) != ERR_OK ||
+        gpu_emit_columns(p, "mla.core", TAP_ATTN_CORE, c->heads * c->v_head, p->core, err) !=
+            ERR_OK ||
         gpu_op_output(p, err) != ERR_OK)
         return err->code;
     return gpu_emit(p, TAP_ATTN, c->hidden, p->block, err);
@@ -109,13 +117,16 @@ static enum err_code route(struct gpu_pass *p, struct err *err)
         free(ids);
     }
     if (err->code != ERR_OK || gpu_op_router(p, err) != ERR_OK ||
+        (p->m->ranks && gpu_agree(p->m->ranks, "router", p->layer, p->ids,
+                                  (size_t)n * sizeof *p->ids, err) != ERR_OK) ||
         gpu_emit_f32(p, TAP_ROUTER_LOGITS, c->experts, p->router_logits, err) != ERR_OK ||
         gpu_emit_ids(p, err) != ERR_OK)
         return err->code;
     return gpu_emit_f32(p, TAP_EXPERT_WEIGHTS, c->top_k, p->weights, err);
 }
 
-/* Routed and shared experts, one after the other: somebody may change either. */
+/* Routed and shared experts, one after the other: somebody may change either, or each is a sum over
+ * ranks. */
 static enum err_code experts_apart(struct gpu_pass *p, struct err *err)
 {
     int64_t H = p->c->hidden;
@@ -132,7 +143,7 @@ static enum err_code experts(struct gpu_pass *p, struct err *err)
 {
     int64_t H = p->c->hidden;
     if (route(p, err) != ERR_OK) return err->code;
-    if (p->apart || p->c->shared_experts == 0) return experts_apart(p, err);
+    if (p->apart || p->c->shared_experts == 0 || gpu_has_ranks(p)) return experts_apart(p, err);
     if (gpu_op_mlp(p, "moe.shared", TAP_SHARED, p->other, err) != ERR_OK) return err->code;
     bf16 *routed = p->routed;
     if (!gpu_wants(p, TAP_ROUTED)) p->routed = NULL;
@@ -229,6 +240,9 @@ enum err_code gpu_pass_run(struct gpu_pass *p, struct err *err)
         if (run_layer(p, head, err) != ERR_OK)
             return err_note(err, "layer %lld", (long long)p->layer);
     }
+    if (p->m->ranks && gpu_agree(p->m->ranks, "model", -1, p->x,
+                                 (size_t)(p->T * p->c->hidden) * sizeof *p->x, err) != ERR_OK)
+        return err->code;
     return head ? run_head(p, err) : ERR_OK;
 }
 
@@ -241,7 +255,56 @@ static enum err_code check_tokens(const struct step *s, struct err *err)
     op.V = s->model->config->vocab;
     op.id = s->rows->token;
     op.table = &s->model->embed;
+    if (s->model->shard) {
+        op.first = s->model->shard->vocab.first;
+        op.rows = s->model->shard->vocab.count;
+    }
     return s->layer_first == 0 ? embed_check(&op, err) : ERR_OK;
+}
+
+/* What decides which collectives a step has; then its tokens and positions. */
+struct meeting {
+    int64_t rows, first, end, wishes;
+    bool decode, logits, faults;
+};
+
+/* A hash of the gatherings that this rank's sink looks at. */
+static int64_t wishes_of(const struct step *s)
+{
+    const enum tap_kind kinds[] = {TAP_Q, TAP_ATTN_CORE};
+    const struct tap_sink *sink = s->sink;
+    uint64_t hash = sink && sink->replace;
+    char name[TAP_NAME];
+    for (int64_t l = s->layer_first; sink && l < s->layer_end; l++) {
+        for (enum tap_kind kind : kinds) {
+            tap_format(kind, l, name);
+            hash = hash * 3 + 1 + sink->wants(sink->ctx, name);
+        }
+    }
+    return (int64_t)hash;
+}
+
+/* Every rank is in the same step: an error that says so, where the collectives could only hang. */
+static enum err_code meet(const struct gpu_model *m, const struct step *s, const struct run *run,
+                          struct err *err)
+{
+    size_t each = (size_t)s->rows->count * sizeof *s->rows->token, bytes = sizeof(struct meeting);
+    char *data = (char *)calloc(1, bytes + 2 * each);
+    if (!data) return err_set(err, ERR_MEMORY, "begin a step|host|no memory");
+    struct meeting *all = (struct meeting *)data;
+    all->rows = s->rows->count;
+    all->first = s->layer_first;
+    all->end = s->layer_end;
+    all->wishes = wishes_of(s);
+    all->decode = s->decode;
+    all->logits = logits_needed(s, run);
+    all->faults = run->faults != NULL;
+    memcpy(data + bytes, s->rows->token, each);
+    memcpy(data + bytes + each, s->rows->position, each);
+    (void)!collective_agree(m->ranks->shard.all, "rows and taps of a step", data,
+                            (int64_t)(bytes + 2 * each), err);
+    free(data);
+    return err->code;
 }
 
 /* By launches, one after the other. */
@@ -256,6 +319,7 @@ static enum err_code run_eager(struct gpu_model *m, const struct step *s, struct
     p.c = m->host->config;
     p.T = s->rows->count;
     p.cache = gpu_cache_of(s->cache);
+    if (m->ranks) gpu_ranks_begin(m->ranks, false);
     int64_t *token = gpu_new<int64_t>(m->g, p.T, "tokens of a step", err);
     p.token = token;
     if (!token ||
@@ -278,7 +342,7 @@ enum err_code gpu_model_step(struct gpu_model *m, const struct step *s, struct r
     struct gpu *g = gpu_enter("model", run, err);
     if (!g) return err->code;
     struct gpu_mark mark = gpu_mark(g);
-    if (check_tokens(s, err) == ERR_OK &&
+    if (check_tokens(s, err) == ERR_OK && (!m->ranks || meet(m, s, run, err) == ERR_OK) &&
         gpu_model_load(m, s, norm_needed(s, run), run, err) == ERR_OK &&
         gpu_graph_step(m, s, run, &done, err) == ERR_OK && !done)
         (void)!run_eager(m, s, run, err);

@@ -9,6 +9,7 @@
 #define ASSAY_GPU_MODEL_CUH
 
 #include "core/model.h"
+#include "core/shard.h"
 #include "gpu/cache.cuh"
 #include "gpu/mla.cuh"
 #include "gpu/moe.cuh"
@@ -27,6 +28,7 @@ struct gpu_layer {
 };
 
 struct gpu_graphs;
+struct gpu_ranks;
 
 struct gpu_model {
     struct gpu *g;
@@ -36,8 +38,10 @@ struct gpu_model {
     struct gpu_matrix head;
     struct gpu_layer *layers; /* host [config->layers] */
     struct gpu_graphs *graphs;
+    struct gpu_ranks *ranks; /* of a shard (collective.cuh), or NULL: this is all of the model */
 };
 
+/* Of a shard: with every rank at once. */
 enum err_code gpu_model_open(struct gpu *g, const struct model *host, struct gpu_model *m,
                              struct err *err) ERR_USED;
 /* Safe on one that is all zero. */
@@ -67,6 +71,8 @@ struct gpu_pass {
     bf16 *block; /* its output */
     bf16 *other; /* shared experts */
     bf16 *routed;
+    void *partial;    /* of ranks: a block's output before it is summed, of gpu_partial_type() */
+    int32_t *own_ids; /* of ranks: what this one's experts compute */
     bf16 *q, *latent, *k_rope, *core;
     float *router_logits, *weights, *logits;
     int32_t *ids, *forced;
@@ -95,6 +101,10 @@ enum err_code gpu_emit(const struct gpu_pass *p, enum tap_kind kind, int64_t col
 enum err_code gpu_emit_f32(const struct gpu_pass *p, enum tap_kind kind, int64_t cols, float *data,
                            struct err *err) ERR_USED;
 enum err_code gpu_emit_ids(const struct gpu_pass *p, struct err *err) ERR_USED;
+/* Of `cols` columns a rank, which are gathered where somebody looks; every rank's sink must look at
+ * the same. */
+enum err_code gpu_emit_columns(const struct gpu_pass *p, const char *op, enum tap_kind kind,
+                               int64_t cols, bf16 *data, struct err *err) ERR_USED;
 bool gpu_wants(const struct gpu_pass *p, enum tap_kind kind);
 
 /* ---- ops: on the device, or by their adapters through the seam: model_ops.cu ---- */
@@ -121,6 +131,11 @@ enum err_code gpu_op_moe(struct gpu_pass *p, const bf16 *shared, struct err *err
 enum err_code gpu_op_mlp(struct gpu_pass *p, const char *op, enum tap_kind tap, bf16 *y,
                          struct err *err) ERR_USED;
 enum err_code gpu_op_logits(struct gpu_pass *p, struct err *err) ERR_USED;
+/* Where we are, for what ranks do together. */
+struct shard_site gpu_site(const struct gpu_pass *p, const char *op, int64_t width);
+/* This model is cut over ranks that are added up (tp), or its experts are on several. */
+bool gpu_is_cut(const struct gpu_pass *p);
+bool gpu_has_ranks(const struct gpu_pass *p);
 
 /* ---- host copies for the seam: seam.cu ---- */
 

@@ -100,7 +100,7 @@ static enum err_code op_embed(struct pass *p, struct err *err)
     op.id = p->step->rows->token;
     op.table = &p->head->embed;
     if (!by_adapter(p, "embed"))
-        return gpu_embed(p->g, p->T, p->H, p->token, &p->d->embed, p->embed, err);
+        return gpu_embed(p->g, p->T, p->H, p->token, 0, &p->d->embed, p->embed, err);
     op.y = out(p, p->H, err);
     if (!op.y || call(p, "embed", TAP_DRAFT_HIDDEN, &op, err) != ERR_OK) return err->code;
     return put(p, p->embed, op.y, err);

@@ -6,6 +6,7 @@
  * buffer that each step fills; all else is the same work at the same addresses, for as long as no
  * scratch is in use when the graph is launched. ASSAY_GPU_GRAPH=0: no graphs. */
 #include "core/check.h"
+#include "gpu/collective.cuh"
 #include "gpu/model.cuh"
 
 #include <stdio.h>
@@ -66,6 +67,9 @@ static struct shape shape_of(const struct step *s)
 static bool may_be_graph(const struct gpu_model *m, const struct step *s, const struct run *run)
 {
     const struct gpu_mark mark = gpu_mark(m->g);
+    const struct gpu_ranks *r = m->ranks;
+    if (r && (!r->transport.nccl || r->shard.fault || r->agrees))
+        return false; /* the host takes part */
     return s->decode && s->logits && !s->sink && !s->forced && !s->after_layer &&
            s->layer_first == 0 && s->layer_end == m->host->config->layers && !run->faults &&
            run->profile.decode_absorbed && !m->g->sync && mark.top == 0 && mark.used == 0;
@@ -171,6 +175,7 @@ static enum err_code launch_all(struct gpu_model *m, struct graph *k, const stru
     p.rows.extra = k->shape.extra_max ? in.extra : NULL;
     p.rows.extra_max = k->shape.extra_max;
     p.rows.context_max = k->shape.context;
+    if (m->ranks) gpu_ranks_begin(m->ranks, m->g->capturing);
     if (gpu_pass_make(&p, true, err) == ERR_OK) (void)!gpu_pass_run(&p, err);
     gpu_release(m->g, mark);
     return err->code;
@@ -208,10 +213,12 @@ static enum err_code capture(struct gpu_model *m, struct graph *k, const struct 
     return err->code;
 }
 
-static enum err_code replay(struct gpu_model *m, struct graph *k, struct err *err)
+static enum err_code replay(struct gpu_model *m, struct graph *k, struct run *run, struct err *err)
 {
     struct gpu *g = m->g;
     gpu_at(g, "graph", -1);
+    if (run->doing) run->doing(run->doing_ctx, "decode_graph", -1);
+    if (m->ranks) gpu_ranks_begin(m->ranks, true);
     if (gpu_before(g, "decode_graph", k->nodes, dim3(0, 0, 0), dim3(0, 0, 0), 0, err) != ERR_OK ||
         gpu_call(g, cudaGraphLaunch(k->exec, g->stream), "launch a graph", err) != ERR_OK)
         return err->code;
@@ -240,7 +247,7 @@ enum err_code gpu_graph_step(struct gpu_model *m, const struct step *s, struct r
     struct graph *k = find_graph(m, &shape, err);
     if (!k || send_inputs(m->g, k, s, err) != ERR_OK) return err->code;
     if (k->exec) {
-        if (replay(m, k, err) != ERR_OK) return err->code;
+        if (replay(m, k, run, err) != ERR_OK) return err->code;
     } else if (launch_all(m, k, s, run, err) != ERR_OK ||
                (++k->runs == RUNS_BEFORE && capture(m, k, s, run, err) != ERR_OK)) {
         return err->code;

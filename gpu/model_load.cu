@@ -2,6 +2,7 @@
  * its size was held against what is free; see model.cuh. */
 #include "core/engine.h"
 #include "core/text.h"
+#include "gpu/collective.cuh"
 #include "gpu/model.cuh"
 
 #include <stdlib.h>
@@ -13,6 +14,12 @@ static int64_t tensor_bytes(const struct tensor *t)
     return tensor_exists(t) ? tensor_count(t) * dtype_size(t->dtype) : 0;
 }
 
+/* Experts of other ranks are not loaded. */
+static bool holds(const struct gpu_model *m, int64_t e)
+{
+    return !m->host->shard || shard_holds(m->host->shard, e);
+}
+
 /* Packed where every expert of the layer fits that layout. */
 static enum err_code experts_shape(const struct gpu_model *m, int64_t layer, bool *packed,
                                    int64_t *bytes, struct err *err)
@@ -22,10 +29,12 @@ static enum err_code experts_shape(const struct gpu_model *m, int64_t layer, boo
     *packed = true;
     *bytes = 0;
     for (int64_t e = 0; e < c->experts && *packed; e++) {
+        if (!holds(m, e)) continue;
         if (model_expert(m->host, layer, e, &x, err) != ERR_OK) return err->code;
         *packed = gpu_expert_packs(&x);
     }
     for (int64_t e = 0; e < c->experts; e++) {
+        if (!holds(m, e)) continue;
         if (model_expert(m->host, layer, e, &x, err) != ERR_OK) return err->code;
         *bytes += gpu_expert_bytes(c->hidden, c->moe_intermediate, *packed, &x);
     }
@@ -159,15 +168,19 @@ static enum err_code load_experts(struct gpu_model *m, int64_t layer, struct gpu
     const struct config *c = m->host->config;
     struct expert x;
     bool packed;
-    int64_t bytes;
+    int64_t bytes, number = 0;
+    int64_t held = m->host->shard ? gpu_ranks_held(m->host->shard) : c->experts;
+    if (held == 0) return ERR_OK;
     if (experts_shape(m, layer, &packed, &bytes, err) != ERR_OK ||
-        gpu_experts_open(m->g, c->experts, c->hidden, c->moe_intermediate, packed, &to->experts,
-                         err) != ERR_OK)
+        gpu_experts_open(m->g, held, c->hidden, c->moe_intermediate, packed, &to->experts, err) !=
+            ERR_OK)
         return err->code;
+    to->experts.all = c->experts;
     for (int64_t e = 0; e < c->experts; e++) {
-        if (model_expert(m->host, layer, e, &x, err) != ERR_OK ||
-            gpu_experts_load(m->g, &to->experts, e, &x, err) != ERR_OK)
-            return err->code;
+        if (!holds(m, e)) continue;
+        if (model_expert(m->host, layer, e, &x, err) != ERR_OK) return err->code;
+        if (gpu_experts_load(m->g, &to->experts, number++, &x, err) != ERR_OK)
+            return err_note(err, "expert %lld", (long long)e);
     }
     return ERR_OK;
 }
@@ -250,6 +263,9 @@ enum err_code gpu_model_open(struct gpu *g, const struct model *host, struct gpu
     m->host = host;
     m->layers = (struct gpu_layer *)calloc((size_t)host->config->layers + 1, sizeof *m->layers);
     if (!m->layers) return err_set(err, ERR_MEMORY, "open model|host|no memory");
+    if (host->shard && host->shard->world > 1 &&
+        gpu_ranks_open(g, host->shard, &m->ranks, err) != ERR_OK)
+        return err->code;
     return gpu_rope_send(g, &host->rope, true, &m->rope, err);
 }
 
@@ -263,6 +279,7 @@ void gpu_model_close(struct gpu_model *m)
     gpu_tensor_drop(m->g, &m->norm);
     gpu_tensor_drop(m->g, &m->embed);
     gpu_drop(m->g, m->rope.frequency);
+    gpu_ranks_close(m->ranks);
     free(m->layers);
     *m = (struct gpu_model){};
 }

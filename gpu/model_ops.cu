@@ -1,63 +1,27 @@
 /* model_ops.cu: the ops of a step, each at one place: the device function, or while run->faults is
- * set its adapter through the seam; see model.cuh. */
-#include "core/check.h"
-#include "core/fault.h"
+ * set its adapter through the seam; see model.cuh. Router, experts and MLPs: model_experts.cu. */
+#include "gpu/model_ops.cuh"
+
 #include "gpu/embed.cuh"
 #include "gpu/linear.cuh"
-#include "gpu/mlp.cuh"
-#include "gpu/model.cuh"
 #include "gpu/norm.cuh"
 #include "gpu/ops.h"
-#include "gpu/router.cuh"
 
-static enum err_code call(struct gpu_pass *p, const char *op, enum tap_kind tap, const void *arg,
-                          struct err *err)
+/* ---- ranks ---- */
+
+bool gpu_has_ranks(const struct gpu_pass *p)
 {
-    struct fault_place place = {};
-    place.op = op;
-    place.tap = tap;
-    place.layer = p->layer;
-    place.model = p->m->host;
-    place.step = p->step;
-    return gpu_seam_call(p->g, &place, arg, p->run, err);
+    return p->m->ranks != NULL;
 }
 
-static double *in(struct gpu_pass *p, const bf16 *x, int64_t cols, struct err *err)
+bool gpu_is_cut(const struct gpu_pass *p)
 {
-    return gpu_seam_act(p->g, p->run, x, p->T * cols, "an op's input", err);
+    return p->m->ranks && p->m->ranks->shard.plan.tp > 1;
 }
 
-static double *out(struct gpu_pass *p, int64_t cols, struct err *err)
+struct shard_site gpu_site(const struct gpu_pass *p, const char *op, int64_t width)
 {
-    return gpu_seam_room(p->run, p->T * cols, "an op's output", err);
-}
-
-static enum err_code put(struct gpu_pass *p, bf16 *to, double *x, int64_t cols, struct err *err)
-{
-    return gpu_seam_back(p->g, to, x, p->T * cols, err);
-}
-
-/* Whether to go through the seam, with where we are. */
-static bool by_adapter(struct gpu_pass *p, const char *op)
-{
-    gpu_at(p->g, op, p->layer);
-    return p->run->faults != NULL;
-}
-
-static enum err_code release(struct gpu_pass *p, struct arena_block *mark, struct err *err)
-{
-    arena_release(p->run->arena, mark);
-    return err->code;
-}
-
-static const struct layer *host_layer(const struct gpu_pass *p)
-{
-    return &p->m->host->layers[p->layer];
-}
-
-static const struct gpu_layer *own_layer(const struct gpu_pass *p)
-{
-    return &p->m->layers[p->layer];
+    return {op, p->layer, p->T, width};
 }
 
 static double latent_eps(const struct gpu_pass *p)
@@ -69,17 +33,27 @@ static double latent_eps(const struct gpu_pass *p)
 
 enum err_code gpu_op_embed(struct gpu_pass *p, struct err *err)
 {
+    bool cut = gpu_is_cut(p);
     struct embed op = {};
     op.T = p->T;
     op.H = p->c->hidden;
     op.V = p->c->vocab;
     op.id = p->step->rows->token;
     op.table = &p->m->host->embed;
-    if (!by_adapter(p, "embed"))
-        return gpu_embed(p->g, p->T, p->c->hidden, p->token, &p->m->embed, p->x, err);
+    if (cut) {
+        op.first = p->m->ranks->shard.vocab.first;
+        op.rows = p->m->ranks->shard.vocab.count;
+    }
+    const struct shard_site at = gpu_site(p, "embed", op.H);
+    if (!by_adapter(p, "embed")) {
+        enum err_code code =
+            gpu_embed(p->g, p->T, op.H, p->token, op.first, &p->m->embed, p->x, err);
+        return code == ERR_OK && cut ? gpu_reduce_rows(p->m->ranks, &at, p->x, err) : code;
+    }
     struct arena_block *mark = arena_mark(p->run->arena);
     op.y = out(p, op.H, err);
-    if (op.y && call(p, "embed", TAP_EMBED, &op, err) == ERR_OK)
+    if (op.y && call(p, "embed", TAP_EMBED, &op, err) == ERR_OK &&
+        (!cut || reduce_host(p, "embed", op.y, err) == ERR_OK))
         (void)!put(p, p->x, op.y, op.H, err);
     return release(p, mark, err);
 }
@@ -239,176 +213,67 @@ enum err_code gpu_op_output(struct gpu_pass *p, struct err *err)
 {
     const struct config *c = p->c;
     int64_t wide = c->heads * c->v_head;
-    if (!by_adapter(p, "mla.output"))
-        return gpu_linear(p->g, p->T, p->core, &own_layer(p)->o, p->block, DT_BF16, err);
+    bool cut = gpu_is_cut(p);
+    if (!by_adapter(p, "mla.output")) {
+        const struct gpu_matrix *o = &own_layer(p)->o;
+        if (!cut) return gpu_linear(p->g, p->T, p->core, o, p->block, DT_BF16, err);
+        return gpu_linear(p->g, p->T, p->core, o, p->partial, partial_type(p), err) == ERR_OK
+                   ? reduce(p, "mla.output", p->block, err)
+                   : err->code;
+    }
     struct arena_block *mark = arena_mark(p->run->arena);
     struct mla_output op = {};
     op.T = p->T;
     op.x = in(p, p->core, wide, err);
     op.o = &host_layer(p)->o;
+    op.partial = cut;
     op.y = out(p, c->hidden, err);
-    if (op.x && op.y && call(p, "mla.output", TAP_ATTN, &op, err) == ERR_OK)
+    if (op.x && op.y && call(p, "mla.output", TAP_ATTN, &op, err) == ERR_OK &&
+        (!cut || reduce_host(p, "mla.output", op.y, err) == ERR_OK))
         (void)!put(p, p->block, op.y, c->hidden, err);
     return release(p, mark, err);
 }
 
-/* ---- feed-forward ---- */
+/* ---- logits ---- */
 
-static enum err_code fetch_ids(struct gpu_pass *p, const int32_t *device, int32_t **ids,
-                               struct err *err)
+/* By the rank's rows of the head, whose outputs are columns of the logits. */
+static enum err_code logits_of_ranks(struct gpu_pass *p, struct err *err)
 {
-    int64_t n = p->T * p->c->top_k;
-    *ids = (int32_t *)arena_alloc(p->run->arena, n, sizeof **ids, "expert ids", err);
-    if (!*ids || !device) return err->code;
-    return gpu_fetch(p->g, *ids, device, (size_t)n * sizeof **ids, "expert ids", err);
+    int64_t width = p->m->ranks->shard.vocab.count;
+    const struct shard_site at = gpu_site(p, "logits", width);
+    struct gpu_mark mark = gpu_mark(p->g);
+    float *part = gpu_new<float>(p->g, p->T * width, "a rank's logits", err);
+    if (part && gpu_linear(p->g, p->T, p->h, &p->m->head, part, DT_F32, err) == ERR_OK)
+        (void)!gpu_gather_columns(p->m->ranks, &at, DT_F32, part, p->logits, err);
+    gpu_release(p->g, mark);
+    return err->code;
 }
 
-static enum err_code router_by_adapter(struct gpu_pass *p, struct err *err)
+/* All columns, of all ranks, of an adapter's output. */
+static double *all_logits(struct gpu_pass *p, double *part, struct err *err)
 {
-    const struct config *c = p->c;
-    const struct layer *l = host_layer(p);
-    int64_t chosen = p->T * c->top_k;
-    int32_t *forced = NULL;
-    struct router op = {};
-    op.T = p->T;
-    op.H = c->hidden;
-    op.E = c->experts;
-    op.top_k = c->top_k;
-    op.groups = c->groups;
-    op.top_groups = c->top_groups;
-    op.scoring = c->scoring;
-    op.method = c->topk_method;
-    op.norm_topk = c->norm_topk;
-    op.routed_scale = c->routed_scale;
-    op.x = in(p, p->h, c->hidden, err);
-    op.w = &l->router;
-    op.bias = tensor_exists(&l->bias) ? &l->bias : NULL;
-    if (p->force && fetch_ids(p, p->force, &forced, err) != ERR_OK) return err->code;
-    op.forced = forced;
-    op.logits = out(p, c->experts, err);
-    op.weights = out(p, c->top_k, err);
-    if (!op.x || !op.logits || !op.weights || fetch_ids(p, NULL, &op.ids, err) != ERR_OK ||
-        call(p, "router", TAP_ROUTER_LOGITS, &op, err) != ERR_OK ||
-        gpu_seam_back_f32(p->g, p->router_logits, op.logits, p->T * c->experts, err) != ERR_OK ||
-        gpu_seam_back_f32(p->g, p->weights, op.weights, chosen, err) != ERR_OK)
-        return err->code;
-    return gpu_send(p->g, p->ids, op.ids, (size_t)chosen * sizeof *op.ids, "expert ids", err);
-}
-
-enum err_code gpu_op_router(struct gpu_pass *p, struct err *err)
-{
-    const struct config *c = p->c;
-    const struct gpu_layer *w = own_layer(p);
-    struct gpu_router op = {};
-    op.T = p->T;
-    op.H = c->hidden;
-    op.E = c->experts;
-    op.top_k = c->top_k;
-    op.groups = c->groups;
-    op.top_groups = c->top_groups;
-    op.scoring = c->scoring;
-    op.method = c->topk_method;
-    op.norm_topk = c->norm_topk;
-    op.routed_scale = (float)c->routed_scale;
-    op.x = p->h;
-    op.w = &w->router;
-    op.bias = w->bias;
-    op.forced = p->force;
-    op.logits = p->router_logits;
-    op.ids = p->ids;
-    op.weights = p->weights;
-    CHECK(!p->run->profile.scale_after_sum); /* no profile that this path takes does */
-    if (!by_adapter(p, "router")) return gpu_router(p->g, &op, err);
-    struct arena_block *mark = arena_mark(p->run->arena);
-    (void)!router_by_adapter(p, err);
-    return release(p, mark, err);
-}
-
-struct expert_source {
-    const struct model *model;
-    int64_t layer;
-};
-
-static enum err_code give_expert(const void *ctx, int64_t e, struct expert *out, struct err *err)
-{
-    const struct expert_source *from = (const struct expert_source *)ctx;
-    return model_expert(from->model, from->layer, e, out, err);
-}
-
-static enum err_code moe_by_adapter(struct gpu_pass *p, struct err *err)
-{
-    const struct config *c = p->c;
-    const struct expert_source from = {p->m->host, p->layer};
-    struct moe op = {};
-    int32_t *ids;
-    op.T = p->T;
-    op.H = c->hidden;
-    op.I = c->moe_intermediate;
-    op.E = c->experts;
-    op.top_k = c->top_k;
-    op.x = in(p, p->h, c->hidden, err);
-    op.weights = gpu_seam_f32(p->g, p->run, p->weights, p->T * c->top_k, "expert weights", err);
-    op.expert = give_expert;
-    op.ctx = &from;
-    op.sum_scale = 1;
-    op.y = out(p, c->hidden, err);
-    if (!op.x || !op.weights || !op.y || fetch_ids(p, p->ids, &ids, err) != ERR_OK)
-        return err->code;
-    op.ids = ids;
-    if (call(p, "moe", TAP_ROUTED, &op, err) != ERR_OK) return err->code;
-    return put(p, p->block, op.y, c->hidden, err);
-}
-
-enum err_code gpu_op_moe(struct gpu_pass *p, const bf16 *shared, struct err *err)
-{
-    struct gpu_moe op = {};
-    op.T = p->T;
-    op.top_k = p->c->top_k;
-    op.x = p->h;
-    op.ids = p->ids;
-    op.weights = p->weights;
-    op.experts = &own_layer(p)->experts;
-    op.sum_scale = 1;
-    op.shared = shared;
-    op.routed = shared ? p->routed : NULL;
-    op.y = p->block;
-    if (!by_adapter(p, "moe")) return gpu_moe(p->g, &op, err);
-    struct arena_block *mark = arena_mark(p->run->arena);
-    (void)!moe_by_adapter(p, err);
-    return release(p, mark, err);
-}
-
-enum err_code gpu_op_mlp(struct gpu_pass *p, const char *name, enum tap_kind tap, bf16 *y,
-                         struct err *err)
-{
-    const struct gpu_layer *w = own_layer(p);
-    const struct layer *l = host_layer(p);
-    int64_t H = p->c->hidden;
-    if (!by_adapter(p, name)) return gpu_mlp(p->g, p->T, p->h, &w->gate, &w->up, &w->down, y, err);
-    struct arena_block *mark = arena_mark(p->run->arena);
-    struct mlp op = {};
-    op.T = p->T;
-    op.x = in(p, p->h, H, err);
-    op.gate = &l->gate;
-    op.up = &l->up;
-    op.down = &l->down;
-    op.y = out(p, H, err);
-    if (op.x && op.y && call(p, name, tap, &op, err) == ERR_OK) (void)!put(p, y, op.y, H, err);
-    return release(p, mark, err);
+    if (!gpu_is_cut(p)) return part;
+    const struct shard_site at = gpu_site(p, "logits", p->m->ranks->shard.vocab.count);
+    double *y = out(p, p->c->vocab, err);
+    if (!y || shard_gather_columns(&p->m->ranks->shard, &at, part, y, err) != ERR_OK) return NULL;
+    return y;
 }
 
 enum err_code gpu_op_logits(struct gpu_pass *p, struct err *err)
 {
     int64_t V = p->c->vocab;
     if (!by_adapter(p, "logits"))
-        return gpu_linear(p->g, p->T, p->h, &p->m->head, p->logits, DT_F32, err);
+        return gpu_is_cut(p) ? logits_of_ranks(p, err)
+                             : gpu_linear(p->g, p->T, p->h, &p->m->head, p->logits, DT_F32, err);
     struct arena_block *mark = arena_mark(p->run->arena);
     struct logits op = {};
     op.T = p->T;
     op.x = in(p, p->h, p->c->hidden, err);
     op.head = &p->m->host->head;
-    op.y = out(p, V, err);
-    if (op.x && op.y && call(p, "logits", TAP_LOGITS, &op, err) == ERR_OK)
-        (void)!gpu_seam_back_f32(p->g, p->logits, op.y, p->T * V, err);
+    op.y = out(p, p->m->host->head.out, err);
+    if (op.x && op.y && call(p, "logits", TAP_LOGITS, &op, err) == ERR_OK) {
+        double *all = all_logits(p, op.y, err);
+        if (all) (void)!gpu_seam_back_f32(p->g, p->logits, all, p->T * V, err);
+    }
     return release(p, mark, err);
 }

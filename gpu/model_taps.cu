@@ -1,4 +1,5 @@
 /* model_taps.cu: what a step shows of itself, fetched only where somebody looks; see model.cuh. */
+#include "gpu/collective.cuh"
 #include "gpu/model.cuh"
 
 bool gpu_wants(const struct gpu_pass *p, enum tap_kind kind)
@@ -33,6 +34,34 @@ enum err_code gpu_emit(const struct gpu_pass *p, enum tap_kind kind, int64_t col
     if (x && give(p, kind, cols, x, err) == ERR_OK && p->step->sink->replace)
         (void)!gpu_seam_put(p->g, data, x, n, "a replaced tap", err);
     arena_release(p->run->arena, mark);
+    return err->code;
+}
+
+/* What came back for this rank's columns of [T, tp * cols]. */
+static enum err_code take_own(const struct gpu_pass *p, int64_t cols, const bf16 *whole, bf16 *data,
+                              struct err *err)
+{
+    const struct shard *s = &p->m->ranks->shard;
+    size_t width = (size_t)cols * sizeof *data;
+    return gpu_call(p->g,
+                    cudaMemcpy2DAsync(data, width, whole + s->t * cols, width * (size_t)s->plan.tp,
+                                      width, (size_t)p->T, cudaMemcpyDeviceToDevice, p->g->stream),
+                    "take a rank's columns", err);
+}
+
+enum err_code gpu_emit_columns(const struct gpu_pass *p, const char *op, enum tap_kind kind,
+                               int64_t cols, bf16 *data, struct err *err)
+{
+    if (!gpu_is_cut(p)) return gpu_emit(p, kind, cols, data, err);
+    if (!gpu_wants(p, kind)) return ERR_OK;
+    const struct shard_site at = gpu_site(p, op, cols);
+    int64_t all = cols * p->m->ranks->shard.plan.tp;
+    struct gpu_mark mark = gpu_mark(p->g);
+    bf16 *whole = gpu_new<bf16>(p->g, p->T * all, "columns of all ranks", err);
+    if (whole && gpu_gather_columns(p->m->ranks, &at, DT_BF16, data, whole, err) == ERR_OK &&
+        gpu_emit(p, kind, all, whole, err) == ERR_OK && p->step->sink->replace)
+        (void)!take_own(p, cols, whole, data, err);
+    gpu_release(p->g, mark);
     return err->code;
 }
 

@@ -7,6 +7,7 @@
 #include "gpu/ops.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- on the device ---- */
 
@@ -63,6 +64,7 @@ static enum err_code products(struct gpu *g, const struct gpu_moe *op, const str
 {
     const struct gpu_experts *e = op->experts;
     struct moe_product p = {};
+    p.every_lane = g->every_lane;
     p.weights = (const char *)e->w13;
     p.step = (int64_t)e->w13_step;
     p.tiles_k = moe_tiles_k(e->H);
@@ -98,7 +100,7 @@ static enum err_code run_moe(struct gpu *g, const struct gpu_moe *op, struct err
 {
     const struct gpu_experts *x = op->experts;
     struct moe_plan plan;
-    struct moe_tactic tactic = moe_tactic_for(g, op->T, op->top_k, x->E);
+    struct moe_tactic tactic = moe_tactic_for(g, op->T, op->top_k, x->all);
     if (!x->packed) tactic = (struct moe_tactic){MOE_MMA, MOE_CAP_MMA};
     int64_t wide_I = x->packed ? moe_pad(x->I, MOE_TILE_K) : x->I;
     int64_t wide_H = x->packed ? moe_pad(x->H, MOE_TILE_K) : x->H;
@@ -142,10 +144,12 @@ static enum err_code choose(const struct moe *op, struct chosen *c, struct err *
     if (!c->number || !c->ids)
         return err_set(err, ERR_MEMORY, "list experts|op moe on gpu|%lld pairs|memory",
                        (long long)pairs);
-    for (int64_t i = 0; i < pairs; i++) c->number[op->ids[i]] = 1;
+    for (int64_t i = 0; i < pairs; i++) {
+        if (op->ids[i] >= 0) c->number[op->ids[i]] = 1;
+    }
     c->count = 0;
     for (int64_t e = 0; e < op->E; e++) c->number[e] = c->number[e] ? (int32_t)c->count++ : -1;
-    for (int64_t i = 0; i < pairs; i++) c->ids[i] = c->number[op->ids[i]];
+    for (int64_t i = 0; i < pairs; i++) c->ids[i] = op->ids[i] < 0 ? -1 : c->number[op->ids[i]];
     return ERR_OK;
 }
 
@@ -174,9 +178,9 @@ static enum err_code load_chosen(struct gpu *g, const struct moe *op, const stru
     if (gpu_experts_open(g, c->count, op->H, op->I, packed, out, err) != ERR_OK) return err->code;
     for (int64_t e = 0; e < op->E; e++) {
         if (c->number[e] < 0) continue;
-        if (give_expert(op, e, &from, err) != ERR_OK ||
-            gpu_experts_load(g, out, c->number[e], &from, err) != ERR_OK)
-            return err->code;
+        if (give_expert(op, e, &from, err) != ERR_OK) return err->code;
+        if (gpu_experts_load(g, out, c->number[e], &from, err) != ERR_OK)
+            return err_note(err, "expert %lld", (long long)e);
     }
     return ERR_OK;
 }
@@ -188,7 +192,8 @@ static enum err_code run_chosen(struct gpu *g, const struct moe *op, const struc
     int32_t *ids = gpu_new<int32_t>(g, pairs, "expert ids", err);
     bf16 *x = gpu_send_act(g, op->x, op->T, op->H, "the rows", err);
     float *weights = gpu_send_f32(g, op->weights, pairs, "the routing weights", err);
-    bf16 *y = gpu_new<bf16>(g, n, "the result", err);
+    enum dtype type = op->partial ? DT_F32 : DT_BF16;
+    void *y = gpu_alloc(g, n, (size_t)dtype_size(type), "the result", err);
     if (!ids || !x || !weights || !y ||
         gpu_send(g, ids, c->ids, (size_t)pairs * sizeof *ids, "expert ids", err) != ERR_OK)
         return err->code;
@@ -199,10 +204,13 @@ static enum err_code run_chosen(struct gpu *g, const struct moe *op, const struc
     moe.ids = ids;
     moe.weights = weights;
     moe.experts = experts;
-    moe.sum_scale = op->sum_scale;
-    moe.y = y;
+    moe.sum_scale = op->partial ? 1 : op->sum_scale;
+    if (op->partial)
+        moe.partial = (float *)y;
+    else
+        moe.y = (bf16 *)y;
     if (gpu_moe(g, &moe, err) != ERR_OK) return err->code;
-    return gpu_fetch_act(g, op->y, y, n, "the result", err);
+    return gpu_fetch_as(g, op->y, type, y, n, "the result", err);
 }
 
 enum err_code moe_gpu(const struct moe *op, struct run *run, struct err *err)
@@ -213,7 +221,10 @@ enum err_code moe_gpu(const struct moe *op, struct run *run, struct err *err)
     struct gpu_mark mark = gpu_mark(g);
     struct gpu_experts experts = {};
     struct chosen c = {};
-    if (choose(op, &c, err) == ERR_OK && load_chosen(g, op, &c, &experts, err) == ERR_OK)
+    bool chosen = choose(op, &c, err) == ERR_OK;
+    if (chosen && c.count == 0)
+        memset(op->y, 0, (size_t)(op->T * op->H) * sizeof *op->y); /* all are of other ranks */
+    else if (chosen && load_chosen(g, op, &c, &experts, err) == ERR_OK)
         (void)!run_chosen(g, op, &c, &experts, err);
     gpu_experts_close(g, &experts);
     free(c.number);

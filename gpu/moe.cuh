@@ -21,6 +21,7 @@
  * computed by a slow exact kernel. */
 struct gpu_experts {
     int64_t E, H, I;
+    int64_t all; /* E, or of how many a rank holds these E: rows are routed over all of them */
     bool packed;
     void *w13, *w2;            /* packed: [E] x tiles, see moe_pack.h */
     size_t w13_step, w2_step;  /* bytes an expert */
@@ -52,6 +53,9 @@ struct gpu_moe {
     const bf16 *shared; /* NULL, or [T, H]: y = bf16(bf16(sum) + shared) */
     bf16 *routed;       /* NULL, or out [T, H]: bf16(sum), sum_scale in it */
     bf16 *y;            /* [T, H] */
+    /* NULL, or out [T, H], and y, routed, shared are not used: the sum as it is, of the experts
+     * that are here. A part of an expert's inner width gives rows rounded as whole ones are. */
+    float *partial;
 };
 /* Permutation, both grouped products, SwiGLU, combine. No host reads: may be captured. */
 enum err_code gpu_moe(struct gpu *g, const struct gpu_moe *op, struct err *err) ERR_USED;

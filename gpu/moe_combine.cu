@@ -13,19 +13,25 @@ struct combine {
     float sum_scale;
     const bf16 *shared;
     bf16 *routed, *y;
+    float *partial;
 };
 
-/* N bf16 that lie together, read and written at once. */
-template <int N> struct alignas(2 * N) piece {
-    bf16 v[N];
+/* N values that lie together, read and written at once. */
+template <typename T, int N> struct alignas(sizeof(T) * N) piece {
+    T v[N];
 };
 
-template <int N> __device__ static inline struct piece<N> piece_at(const bf16 *x, int64_t i) {
-    return *reinterpret_cast<const struct piece<N> *>(x + i);
+template <int N> __device__ static inline struct piece<bf16, N> piece_at(const bf16 *x, int64_t i) {
+    return *reinterpret_cast<const struct piece<bf16, N> *>(x + i);
 }
 
-template <int N>
-__global__ static void moe_sum(const struct combine c)
+template <typename T, int N>
+__device__ static inline void put_piece(T *y, int64_t i, const struct piece<T, N> &x)
+{
+    *reinterpret_cast<struct piece<T, N> *>(y + i) = x;
+}
+
+template <int N> __global__ static void moe_sum(const struct combine c)
 {
     int64_t t = blockIdx.x, step = (int64_t)gridDim.y * COMBINE_THREADS * N;
     const int32_t *row_of = c.row_of + t * c.top_k;
@@ -33,31 +39,38 @@ __global__ static void moe_sum(const struct combine c)
     for (int64_t h = ((int64_t)blockIdx.y * COMBINE_THREADS + threadIdx.x) * N; h < c.H;
          h += step) {
         float sum[N] = {};
-        struct piece<N> routed, y;
+        struct piece<bf16, N> routed, y;
 #pragma unroll 4
         for (int64_t j = 0; j < c.top_k; j++) {
             int32_t row = row_of[j];
             if (row < 0) continue;
-            struct piece<N> x = piece_at<N>(c.rows, row * c.H + h);
+            struct piece<bf16, N> x = piece_at<N>(c.rows, row * c.H + h);
 #pragma unroll
             for (int i = 0; i < N; i++) sum[i] = fmaf(weights[j], __bfloat162float(x.v[i]), sum[i]);
+        }
+        if (c.partial) {
+            struct piece<float, N> part;
+#pragma unroll
+            for (int i = 0; i < N; i++) part.v[i] = sum[i] * c.sum_scale;
+            put_piece(c.partial, t * c.H + h, part);
+            continue;
         }
 #pragma unroll
         for (int i = 0; i < N; i++) routed.v[i] = __float2bfloat16_rn(sum[i] * c.sum_scale);
         y = routed;
         if (c.shared) {
-            struct piece<N> s = piece_at<N>(c.shared, t * c.H + h);
+            struct piece<bf16, N> s = piece_at<N>(c.shared, t * c.H + h);
 #pragma unroll
             for (int i = 0; i < N; i++)
                 y.v[i] =
                     __float2bfloat16_rn(__bfloat162float(routed.v[i]) + __bfloat162float(s.v[i]));
         }
-        if (c.routed) *reinterpret_cast<struct piece<N> *>(c.routed + t * c.H + h) = routed;
-        *reinterpret_cast<struct piece<N> *>(c.y + t * c.H + h) = y;
+        if (c.routed) put_piece(c.routed, t * c.H + h, routed);
+        put_piece(c.y, t * c.H + h, y);
     }
 }
 
-/* Rows begin at multiples of 16 bytes. */
+/* Rows begin at multiples of 16 bytes, or are not there. */
 static bool by_eight(int64_t H, const void *p)
 {
     return H % 8 == 0 && (uintptr_t)p % 16 == 0;
@@ -67,10 +80,11 @@ enum err_code moe_combine(struct gpu *g, const struct gpu_moe *op, const struct 
                           const bf16 *rows, struct err *err)
 {
     int64_t H = op->experts->H;
-    struct combine c = {H,          op->top_k,  rows, p->row_of, op->weights, (float)op->sum_scale,
-                        op->shared, op->routed, op->y};
+    struct combine c = {
+        H,          op->top_k,  rows,  p->row_of,  op->weights, (float)op->sum_scale,
+        op->shared, op->routed, op->y, op->partial};
     bool wide = by_eight(H, rows) && by_eight(H, op->shared) && by_eight(H, op->routed) &&
-                by_eight(H, op->y);
+                by_eight(H, op->y) && (uintptr_t)op->partial % 32 == 0;
     int64_t columns = COMBINE_THREADS * (wide ? 8 : 1), parts = (H + columns - 1) / columns;
     dim3 grid((unsigned)op->T, (unsigned)(parts < 64 ? parts : 64));
     if (wide)

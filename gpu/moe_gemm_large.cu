@@ -104,16 +104,17 @@ __device__ static inline void load_all(const struct moe_product &p, const struct
 /* Where a lane finds its operands in stage 0 of a ring. */
 struct large_lane {
     uint32_t codes, scales;
-    bool first; /* of its warp */
+    bool tells; /* the loader that a stage is read: the first of its warp, or all */
 };
 
-__device__ static inline struct large_lane lane_of(const struct large_ring &ring, int tid)
+__device__ static inline struct large_lane lane_of(const struct large_ring &ring, int tid,
+                                                   bool every_lane)
 {
     struct large_lane l;
     uint32_t tile = ring.a + 2 * (tid / 128) * MOE_TILE_BYTES;
     l.codes = tile + 512 * (tid / 32 % 4) + 16 * (tid % 32);
     l.scales = tile + MOE_CODE_BYTES + 64 * (tid / 32 % 4) + 8 * (tid % 32 / 4);
-    l.first = tid % 32 == 0;
+    l.tells = tid % 32 == 0 || every_lane;
     return l;
 }
 
@@ -152,7 +153,8 @@ __device__ static inline void multiply_stage(float (&d)[2][N / 2], const struct 
         wgmma_k16<N>::run(d[1], a[1], b + 2 * j);
         wgmma_commit();
         wgmma_wait<1>();
-        if (j == 0 && release && l.first) barrier_arrive(release);
+        if (j == 0) __syncwarp();
+        if (j == 0 && release && l.tells) barrier_arrive(release);
     }
 }
 
@@ -202,7 +204,8 @@ __device__ static inline void multiply(const struct moe_product &p, const struct
     wgmma_wait<0>();
 #pragma unroll
     for (int i = 0; i < N / 2; i++) asm volatile("" : "+f"(d[0][i]), "+f"(d[1][i])::"memory");
-    if (l.first) barrier_arrive(release);
+    __syncwarp();
+    if (l.tells) barrier_arrive(release);
     store_strips<N, GATED>(p, t, d);
 }
 
@@ -210,7 +213,7 @@ template <bool GATED>
 __device__ static inline void multiply_all(const struct moe_product &p,
                                            const struct large_ring &ring, int tid)
 {
-    struct large_lane l = lane_of(ring, tid);
+    struct large_lane l = lane_of(ring, tid, p.every_lane);
     struct ring_place at = {0, 0};
     int32_t tasks = task_count(p);
     for (int32_t task = blockIdx.x; task < tasks; task += gridDim.x) {
@@ -266,7 +269,7 @@ __global__ static void __launch_bounds__(LARGE_THREADS, 1)
     if (threadIdx.x == 0) {
         for (int s = 0; s < LARGE_STAGES; s++) {
             barrier_init(ring.full + s * 8, 1); /* and the bulk copies */
-            barrier_init(ring.empty + s * 8, LARGE_WARPS);
+            barrier_init(ring.empty + s * 8, p.every_lane ? 32 * LARGE_WARPS : LARGE_WARPS);
         }
         barrier_publish();
     }

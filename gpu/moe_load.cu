@@ -183,7 +183,7 @@ enum err_code gpu_experts_open(struct gpu *g, int64_t E, int64_t H, int64_t I, b
                                struct gpu_experts *out, struct err *err)
 {
     struct gpu_experts x = {};
-    x.E = E;
+    x.E = x.all = E;
     x.H = H;
     x.I = I;
     x.packed = packed;
@@ -227,7 +227,7 @@ enum err_code gpu_experts_load(struct gpu *g, struct gpu_experts *x, int64_t e,
     enum err_code code =
         x->packed ? load_packed(g, x, e, from, err) : load_stored(g, x, e, from, err);
     gpu_release(g, mark);
-    if (code != ERR_OK) return err_note(err, "expert %lld", (long long)e);
+    if (code != ERR_OK) return code;
     x->present[e] = true;
     return ERR_OK;
 }

@@ -43,6 +43,8 @@ struct moe_product {
     int64_t ldy, cols;
     bool overlap; /* moe_stream.cu: the kernel before in the stream makes x and lets this one begin
                      early; weights and tiles come from before that */
+    bool every_lane; /* each lane says that it has read a stage, not one for its warp:
+                        ASSAY_GPU_EVERY_LANE */
 };
 
 /* Three families of kernels make it, with the same bits for a row whatever stands beside it: every

@@ -206,7 +206,7 @@ __device__ static inline void stream_multiply_all(const struct moe_product &p, u
             stream_multiply<S>(acc, tile.rows, min(S::tiles, tiles_k - kt),
                                ring + at.slot * S::stage);
             __syncwarp();
-            if (lane == 0) barrier_arrive(full + 8);
+            if (lane == 0 || p.every_lane) barrier_arrive(full + 8);
             place_next<S::stages>(at);
         }
 #pragma unroll
@@ -230,7 +230,8 @@ __global__ static void __launch_bounds__(STREAM_THREADS, S::blocks)
     if (threadIdx.x == 0) {
         for (int s = 0; s < S::stages; s++) {
             barrier_init(ring + S::barriers + s * 16, 32 + 1); /* full: lanes, bulk copy */
-            barrier_init(ring + S::barriers + s * 16 + 8, STREAM_WARPS);
+            barrier_init(ring + S::barriers + s * 16 + 8,
+                         p.every_lane ? 32 * STREAM_WARPS : STREAM_WARPS);
         }
         barrier_publish();
     }

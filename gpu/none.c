@@ -40,6 +40,12 @@ int gpu_devices(struct device_info *out, int max, struct err *err)
     return -1;
 }
 
+enum err_code gpu_links(struct device_links *out, struct err *err)
+{
+    (void)out;
+    return err_set(err, ERR_DEVICE, "CUDA devices|gpu|%s|a build with CUDA", why_not);
+}
+
 static const char *no_case(int i)
 {
     (void)i;
@@ -65,5 +71,20 @@ static enum err_code no_measure(int i, struct bench_row *out, struct kernel_log 
 const struct bench_side *gpu_bench(void)
 {
     static const struct bench_side none = {"gpu", no_ceilings, no_case, no_measure};
+    return &none;
+}
+
+static enum err_code no_group(const struct shard *s, void **self, struct err *err)
+{
+    struct bench_ceilings ignored;
+    (void)s;
+    (void)self;
+    return no_ceilings(&ignored, err);
+}
+
+/* Past its open nothing of it is ever called. */
+const struct bench_group *gpu_bench_group(void)
+{
+    static const struct bench_group none = {.name = "gpu", .open = no_group};
     return &none;
 }

@@ -22,6 +22,7 @@ static json_t *run_job(void *ctx, int64_t i)
                      : j->kind == JOB_CLEAN   ? campaign_clean(c, j)
                      : j->kind == JOB_ALONE   ? campaign_alone(c, j)
                      : j->kind == JOB_VERIFY  ? campaign_verify(c, j)
+                     : j->kind == JOB_RANKS   ? campaign_ranks(c, j)
                                               : campaign_op(c, j);
     if (record) json_object_set_new(record, "seconds", json_real(clock_seconds() - began));
     return record;

@@ -7,6 +7,8 @@
  *                held against the reference as `diff --diagnose` does.
  *   of a head    The same with the draft head's steps behind the forward; faults of op eagle.verify
  *                in speculation, which must be found lossy.
+ *   of ranks     tp.* and ep.* again, in real ranks of the reference that share the model: what one
+ *                of them does wrong must be found in the dump that all made.
  *   file faults  A checkpoint on disk with one thing wrong; `inspect` must name it.
  *   call faults  The program as a child in which the n-th call of a kind fails; it must say so or
  *                cope, and leave nothing half written.
@@ -39,6 +41,7 @@ struct campaign_options {
     int64_t clean; /* clean runs; -1: as many as the rest asks for */
     double bound;  /* what the comparison is judged by; NaN: its own bounds */
     int workers;
+    int ranks; /* of the runs that faults of ranks are injected into; 0: two or four */
 };
 
 /* Runs it; fills the fields of cli's table for `fault run` and more. ERR_OK: all caught, nothing

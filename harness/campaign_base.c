@@ -33,8 +33,11 @@ enum err_code campaign_diff(const struct campaign *c, const struct job *j, const
 
 struct subject_how campaign_how(const struct campaign *c, const struct job *j)
 {
-    return (struct subject_how){j->profile, j->order, 1, j->draft ? c->cases[j->on].head : NULL,
-                                c->options->engine};
+    return (struct subject_how){.profile = j->profile,
+                                .order = j->order,
+                                .threads = 1,
+                                .head = j->draft ? c->cases[j->on].head : NULL,
+                                .engine = c->options->engine};
 }
 
 static void base_free(struct base *b)

@@ -96,8 +96,22 @@ static int64_t guilty_tap(const struct attempt *a, const struct diff *d)
     return i;
 }
 
-/* Injected, the claim gives the subject's bits up to and with tap `last`. */
-static bool gives_bits(const struct attempt *a, const struct claim *c, int64_t last)
+/* Over ranks sums have another order, and no claim gives their bits: the same values at the first
+ * tap, within the bound that it was judged by. */
+static bool gives_values(const struct attempt *a, const struct subject *s, double bound)
+{
+    struct measure m;
+    int64_t i = a->first, rows = subject_tap_rows(s, i), cols = s->taps[i].cols;
+    if (s->taps[i].ints)
+        return memcmp(a->subject.data[i], s->data[i], (size_t)subject_tap_bytes(s, i)) == 0;
+    measure_views((struct view){DT_BF16, a->subject.data[i], rows, cols},
+                  (struct view){DT_BF16, s->data[i], rows, cols}, NULL, &m, NULL, NULL, NULL);
+    return m.special_mismatch == 0 && m.rel_rms <= bound;
+}
+
+/* Injected, the claim gives the subject's bits up to and with tap `last`; over ranks, its values.
+ */
+static bool gives_bits(const struct attempt *a, const struct claim *c, int64_t last, double bound)
 {
     const struct job *j = a->job;
     const struct subject_how how = campaign_how(a->c, j);
@@ -108,7 +122,7 @@ static bool gives_bits(const struct attempt *a, const struct claim *c, int64_t l
     if (subject_run(&s, &a->c->loaded[j->on], &a->c->cases[j->on].tokens, how, &faults, &e) ==
         ERR_OK) {
         int64_t first = subject_differ(&a->subject, &s, 0);
-        same = first < 0 || first > last;
+        same = j->kind == JOB_RANKS ? gives_values(a, &s, bound) : first < 0 || first > last;
     }
     faults_clear(&faults);
     subject_free(&s);
@@ -121,11 +135,12 @@ static bool gives_bits(const struct attempt *a, const struct claim *c, int64_t l
 static bool claims_equal(const struct attempt *a, const struct diff *d)
 {
     int64_t all = a->subject.count - 1;
+    double bound = d->first >= 0 ? d->taps[d->first].bound : 0;
     for (int64_t i = 0; i < d->diagnosis.claimed; i++) {
         const struct claim *c = &d->diagnosis.claims[i];
         bool two = c->second >= 0;
         if (two && a->job->kind == JOB_WITHOUT) continue;
-        if (gives_bits(a, c, a->job->kind == JOB_PAIR && !two ? guilty_tap(a, d) : all))
+        if (gives_bits(a, c, a->job->kind == JOB_PAIR && !two ? guilty_tap(a, d) : all, bound))
             return true;
     }
     return false;
@@ -235,6 +250,7 @@ static json_t *judge_proof(const struct attempt *a, const struct diff *d)
 
 static json_t *compare(struct attempt *a)
 {
+    const bool asked = a->job->kind == JOB_OP || a->job->kind == JOB_RANKS;
     char path[FILE_PATH];
     struct diff d = {0};
     struct err e = ERR_INIT;
@@ -246,12 +262,12 @@ static json_t *compare(struct attempt *a)
     enum err_code rc = campaign_diff(a->c, j, path, true, NULL, &d, &e);
     a->ratio = campaign_effect(a->base, &a->c->loaded[j->on], &a->subject, a->first,
                                rc == ERR_OK || rc == ERR_DIFF ? &d.flips : NULL);
-    if (j->kind == JOB_OP && a->ratio < THRESHOLD && (rc == ERR_OK || rc == ERR_DIFF)) {
+    if (asked && a->ratio < THRESHOLD && (rc == ERR_OK || rc == ERR_DIFF)) {
         record = campaign_record(j, a->c, "sub-threshold", "at %s", first_tap(a)->name);
         add_diagnosis(record, &d);
         bool named = claims_row(&d.diagnosis, j->row, false);
         json_object_set_new(record, "misnamed", json_boolean(is_wrong(a, &d, named, record)));
-    } else if (j->kind == JOB_OP) {
+    } else if (asked) {
         record = judge_caught(a, rc, &d, &e);
     } else if (j->kind == JOB_WITHOUT && rc == ERR_DIFF) {
         record = judge_without(a, path, &d);
@@ -261,6 +277,23 @@ static json_t *compare(struct attempt *a)
     diff_close(&d);
     unlink(path);
     return record;
+}
+
+static json_t *compare_and_measure(struct attempt *a)
+{
+    json_t *record = compare(a);
+    if (record)
+        json_object_set_new(record, "ratio",
+                            isfinite(a->ratio) ? json_real(a->ratio) : json_string("inf"));
+    return record;
+}
+
+json_t *campaign_compare(struct campaign *c, const struct job *j, struct base *b,
+                         const struct subject *s, int64_t first)
+{
+    struct attempt a = {
+        .c = c, .job = j, .base = b, .subject = *s, .first = first, .err = ERR_INIT};
+    return compare_and_measure(&a);
 }
 
 /* A run that the fault stops: its own message must be there. */
@@ -289,10 +322,8 @@ json_t *campaign_op(struct campaign *c, const struct job *j)
         record = stopped(&a);
     } else {
         a.first = subject_differ(&a.base->subject, &a.subject, 0);
-        record = a.first < 0 ? campaign_record(j, c, "inert", "no bit changes") : compare(&a);
-        if (a.first >= 0 && record)
-            json_object_set_new(record, "ratio",
-                                isfinite(a.ratio) ? json_real(a.ratio) : json_string("inf"));
+        record = a.first < 0 ? campaign_record(j, c, "inert", "no bit changes")
+                             : compare_and_measure(&a);
     }
     subject_free(&a.subject);
     return record;

@@ -16,8 +16,15 @@ enum job_kind {
     JOB_FILE,
     JOB_CALL,
     JOB_PROCESS,
+    JOB_RANKS,
     JOB_VERIFY,
     JOB_CLEAN
+};
+
+/* How the ranks of a JOB_RANKS share the model. */
+struct ranks_cut {
+    int tp, ep;
+    enum expert_map map;
 };
 
 struct job {
@@ -28,9 +35,10 @@ struct job {
     const char *profile;
     enum subject_order order;
     uint64_t seed;
-    const char *op; /* JOB_ALONE: the op */
-    int command;    /* JOB_CALL: which command line; JOB_VERIFY: which way to ask */
-    bool draft;     /* with the case's draft head */
+    const char *op;       /* JOB_ALONE: the op */
+    int command;          /* JOB_CALL: which command line; JOB_VERIFY: which way to ask */
+    bool draft;           /* with the case's draft head */
+    struct ranks_cut cut; /* JOB_RANKS */
 };
 
 /* What one (case, profile, order) gives without a fault. */
@@ -76,6 +84,18 @@ bool campaign_op_at(const struct config *c, const char *op, int64_t layer);
 
 /* campaign_op.c: JOB_OP and the proofs. NULL: no memory. */
 json_t *campaign_op(struct campaign *c, const struct job *j);
+/* The record of a subject, of which `first` is the first tap that its fault changed, held against
+ * the reference. Also for subjects that ran otherwise. */
+json_t *campaign_compare(struct campaign *c, const struct job *j, struct base *b,
+                         const struct subject *s, int64_t first);
+/* campaign_ranks.c: JOB_RANKS, a fault of what ranks do together, on real ranks. A record also says
+ * `tp`, `ep`, and whether a claim names the rank (`rank_named`; absent where the fault has none).
+ */
+json_t *campaign_ranks(struct campaign *c, const struct job *j);
+/* The cuts that runs of so many ranks (0: two or four) take in turn; NULL past the end. Whether a
+ * case can be cut so, and the fault be injected then, is campaign_ranks_can()'s to say. */
+const struct ranks_cut *campaign_ranks_cut(int ranks, enum expert_map map, int i);
+bool campaign_ranks_can(const struct loaded *l, const struct ranks_cut *cut, const char *fault);
 /* campaign_alone.c: JOB_ALONE. */
 json_t *campaign_alone(struct campaign *c, const struct job *j);
 /* campaign_verify.c: JOB_VERIFY, in campaign_verify_ways() ways. */

@@ -1,5 +1,6 @@
 /* campaign_plan.c: the jobs of a campaign, drawn from its seed; see campaign_parts.h. */
 #include "core/check.h"
+#include "core/fault_shard.h"
 #include "core/synth.h"
 #include "core/text.h"
 #include "harness/campaign_parts.h"
@@ -171,12 +172,41 @@ static void draw_fault(struct planner *p, const struct job *j, struct site at, b
     fault_print(&u, text);
 }
 
+/* A fault of ranks: which one errs, of those that the cut has. */
+static void draw_rank(struct planner *p, struct job *j, struct site at, const struct ranks_cut *cut)
+{
+    struct fault_use u = {.row = j->row};
+    for (int k = 0; k < FAULT_KEYS && u.row->keys[k].name; k++) {
+        const char *name = u.row->keys[k].name;
+        int world = cut->tp * cut->ep;
+        u.value[k] = strcmp(name, "layer") == 0   ? (double)at.layer
+                     : strcmp(name, "rank") == 0  ? (double)below(p, world)
+                     : strcmp(name, "ranks") == 0 ? world
+                                                  : u.row->keys[k].dflt;
+    }
+    fault_print(&u, j->fault[0]);
+}
+
 /* ---- sites ---- */
+
+static bool has_fit(const struct fault_row *row, enum fault_fit fit)
+{
+    for (int k = 0; k < FAULT_KEYS && row->keys[k].name; k++) {
+        if (row->keys[k].fit == fit) return true;
+    }
+    return false;
+}
 
 static bool names_op(const struct fault_row *row)
 {
+    return has_fit(row, FIT_OP);
+}
+
+/* Its layer is a key, so that it has a site in each. */
+static bool has_layer(const struct fault_row *row)
+{
     for (int k = 0; k < FAULT_KEYS && row->keys[k].name; k++) {
-        if (row->keys[k].fit == FIT_OP) return true;
+        if (strcmp(row->keys[k].name, "layer") == 0) return true;
     }
     return false;
 }
@@ -200,7 +230,8 @@ static int64_t list_sites(const struct planner *p, int on, const struct fault_ro
 {
     const struct config *c = p->c->loaded[on].model.config;
     int64_t n = p->c->cases[on].head[0] ? list_draft_sites(row, sites) : 0;
-    for (int64_t layer = names_op(row) ? OUTSIDE : 0; layer < c->layers; layer++) {
+    bool outside = names_op(row) || !has_layer(row);
+    for (int64_t layer = outside ? OUTSIDE : 0; layer < c->layers; layer++) {
         bool hosted = false;
         for (int i = 0; i < op_count; i++) {
             const char *op = op_rows[i].name;
@@ -221,14 +252,6 @@ static const char *draw_profile(struct planner *p, const char *const *list, int6
     return engine ? engine->profile : list[i];
 }
 
-static bool has_tries(const struct fault_row *row)
-{
-    for (int k = 0; k < FAULT_KEYS && row->keys[k].name; k++) {
-        if (row->keys[k].fit == FIT_TRY) return true;
-    }
-    return false;
-}
-
 static void add_op(struct planner *p, int on, const struct fault_row *row, struct site s)
 {
     struct job j = {.kind = JOB_OP, .on = on, .row = row, .op = s.op, .draft = s.step >= 0};
@@ -241,7 +264,7 @@ static void add_op(struct planner *p, int on, const struct fault_row *row, struc
         j.kind = JOB_WITHOUT;
         (void)add(p, j);
     }
-    if (has_tries(row) && below(p, PAIR_EVERY) == 0) {
+    if (has_fit(row, FIT_TRY) && below(p, PAIR_EVERY) == 0) {
         j.kind = JOB_OFF_GRID;
         draw_fault(p, &j, s, true, j.fault[0]);
         (void)add(p, j);
@@ -374,6 +397,60 @@ static enum err_code plan_clean(struct planner *p)
     return p->err->code;
 }
 
+/* A cut that the case and the fault allow, and the fault in it. */
+static bool draw_cut(struct planner *p, struct job *j, struct site at)
+{
+    int ranks = p->c->options->ranks;
+    for (int map = 0; map < EXPERT_MAPS; map++) {
+        int n = 0;
+        while (campaign_ranks_cut(ranks, map, n)) n++;
+        int first = (int)below(p, n);
+        for (int k = 0; k < n; k++) {
+            const struct ranks_cut *cut = campaign_ranks_cut(ranks, map, (first + k) % n);
+            j->cut = *cut;
+            draw_rank(p, j, at, cut);
+            if (campaign_ranks_can(&p->c->loaded[j->on], cut, j->fault[0])) return true;
+        }
+    }
+    return false;
+}
+
+/* Faults of ranks: at every layer, or in a quick campaign at one. */
+static enum err_code plan_ranks(struct planner *p, int on, const struct fault_row *row,
+                                struct site *sites)
+{
+    bool quick = p->c->options->quick;
+    int64_t n = list_sites(p, on, row, sites), from = quick ? below(p, n) : 0;
+    for (int64_t s = from; s < (quick && n > 0 ? from + 1 : n); s++) {
+        struct job j = {.kind = JOB_RANKS, .on = on, .row = row};
+        if (sites[s].step >= 0 || !draw_cut(p, &j, sites[s])) continue;
+        j.profile = draw_profile(p, profiles, PROFILES);
+        j.order = below(p, 2) ? ORDER_F64 : ORDER_BLAS;
+        if (!add(p, j)) break;
+    }
+    return p->err->code;
+}
+
+/* With numbers of their own: the draws of everything else stay what they were. */
+static enum err_code plan_all_ranks(struct campaign *c, struct err *err)
+{
+    struct planner p = {.c = c, .seed = ~c->options->seed, .err = err};
+    for (int on = 0; on < c->cases_count && err->code == ERR_OK; on++) {
+        int64_t layers = c->loaded[on].model.config->layers;
+        struct site *sites =
+            calloc((size_t)((layers + 1) * op_count + 2 * SUBJECT_STEPS), sizeof *sites);
+        if (!sites) return err_set(err, ERR_MEMORY, "plan faults||no memory");
+        for (int i = 0; fault_at(i) && err->code == ERR_OK; i++) {
+            const struct fault_row *row = fault_at(i);
+            if (row->stage == FAULT_OP && fault_is_of_ranks(row->id) &&
+                campaign_includes(c->options, row->id))
+                (void)!plan_ranks(&p, on, row, sites);
+        }
+        free(sites);
+    }
+    return err->code;
+}
+
 enum err_code campaign_plan(struct campaign *c, struct err *err)
 {
     struct planner p = {.c = c, .seed = c->options->seed, .err = err};
@@ -388,5 +465,7 @@ enum err_code campaign_plan(struct campaign *c, struct err *err)
     /* Verification, files and calls are the same whatever engine runs. */
     if (!c->options->engine && (plan_verify(&p) != ERR_OK || plan_outside(&p) != ERR_OK))
         return err->code;
-    return plan_clean(&p);
+    if (plan_clean(&p) != ERR_OK) return err->code;
+    /* Ranks on devices only where they are asked for: there may be one device alone. */
+    return c->options->engine && !c->options->ranks ? ERR_OK : plan_all_ranks(c, err);
 }

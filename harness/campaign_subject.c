@@ -126,6 +126,13 @@ static enum err_code run_all(struct session *session, const struct tokens *t, st
     return forward_draft_run(draft, &session->run, t, sink, err);
 }
 
+static enum err_code open_engine(struct loaded *on, const struct subject_how *how, struct err *err)
+{
+    const struct engine_kind *kind = how->engine ? how->engine : ref_engine();
+    if (how->ranks) return ranks_engine_open(&on->engine, kind, &on->model, how->ranks, err);
+    return how->engine ? engine_open(&on->engine, kind, &on->model, err) : err->code;
+}
+
 enum err_code subject_run(struct subject *s, const struct loaded *l, const struct tokens *t,
                           struct subject_how how, struct faults *faults, struct err *err)
 {
@@ -141,14 +148,15 @@ enum err_code subject_run(struct subject *s, const struct loaded *l, const struc
         return err->code;
     }
     if (make(s, l->model.config, t, head, err) == ERR_OK && options_of(how, &o, err) == ERR_OK &&
-        (!how.engine || engine_open(&on.engine, how.engine, &on.model, err) == ERR_OK) &&
+        open_engine(&on, &how, err) == ERR_OK &&
         session_open(&session, &on, &o, t->sequences, t->length, err) == ERR_OK) {
         session.run.faults = faults && faults->count ? faults : NULL;
         session.run.progress = NULL;
         (void)!run_all(&session, t, &sink, head, err);
     }
     session_close(&session);
-    if (how.engine) engine_close(&on.engine);
+    if (how.edits) *how.edits = ranks_edits(&on.engine);
+    if (how.engine || how.ranks) engine_close(&on.engine);
     forward_draft_close(&draft);
     return err->code;
 }

@@ -29,6 +29,9 @@ struct subject_how {
     int threads;
     const char *head; /* NULL, or a draft head that runs behind it, SUBJECT_STEPS steps */
     const struct engine_kind *engine; /* NULL: the reference */
+    /* NULL: one process; or over these ranks, whose fault is theirs and not in `faults` */
+    const struct ranks_options *ranks;
+    int64_t *edits; /* NULL, or out: ranks_edits() */
 };
 
 enum { SUBJECT_STEPS = 3 };

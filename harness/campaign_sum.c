@@ -18,6 +18,7 @@ static const char *const kinds[] = {[JOB_OP] = "op",
                                     [JOB_FILE] = "file",
                                     [JOB_CALL] = "call",
                                     [JOB_PROCESS] = "process",
+                                    [JOB_RANKS] = "ranks",
                                     [JOB_VERIFY] = "verification",
                                     [JOB_CLEAN] = "clean"};
 
@@ -50,6 +51,8 @@ struct sum {
     const struct campaign *c;
     json_t *result;
     int64_t injected, caught, ops_caught, named, clean, alarms, proofs, errors, misnamed;
+    /* On real ranks, of the injected ones: and with the rank named, of those that have one. */
+    int64_t ranks, ranks_caught, ranks_named, ranked, rank_named;
 };
 
 static bool is(const json_t *record, const char *key, const char *text)
@@ -75,12 +78,25 @@ static void complete(const struct sum *s, int64_t i, json_t *record)
     json_decref(full);
 }
 
+static void add_ranks(struct sum *s, const json_t *record)
+{
+    const json_t *rank = json_object_get(record, "rank_named");
+    bool caught = is(record, "outcome", "caught");
+    s->ranks++;
+    s->ranks_caught += caught;
+    s->ranks_named += json_is_true(json_object_get(record, "named"));
+    s->ranked += caught && rank;
+    s->rank_named += json_is_true(rank);
+    if (caught && !json_is_true(json_object_get(record, "named"))) list(s, "unnamed", record);
+}
+
 static void add_injected(struct sum *s, const struct job *j, const json_t *record)
 {
     bool caught = is(record, "outcome", "caught");
     s->injected++;
     s->caught += caught;
     if (!caught) list(s, "missed", record);
+    if (j->kind == JOB_RANKS) add_ranks(s, record);
     bool names = j->kind == JOB_OP || j->kind == JOB_VERIFY;
     if (!caught || !names || !json_object_get(record, "named")) return;
     s->ops_caught++;
@@ -195,6 +211,11 @@ enum err_code campaign_sum(const struct campaign *c, json_t *const *records, jso
     json_object_set_new(result, "false_alarms", json_integer(s.alarms));
     json_object_set_new(result, "proofs", json_integer(s.proofs));
     json_object_set_new(result, "wrong_names", json_integer(s.misnamed));
+    json_object_set_new(result, "ranks",
+                        json_pack("{s:I, s:I, s:I, s:I, s:I}", "injected", (json_int_t)s.ranks,
+                                  "caught", (json_int_t)s.ranks_caught, "named",
+                                  (json_int_t)s.ranks_named, "with_rank", (json_int_t)s.ranked,
+                                  "rank_named", (json_int_t)s.rank_named));
     json_object_set_new(result, "score",
                         s.injected ? json_real((double)s.caught / (double)s.injected)
                                    : json_null());

@@ -63,6 +63,11 @@ void campaign_text(const json_t *result)
     printf("\n%lld of %lld diagnosed faults named; %lld proofs, %lld wrong names\n",
            whole(result, "named"), whole(result, "diagnosed"), whole(result, "proofs"),
            whole(result, "wrong_names"));
+    const json_t *ranks = json_object_get(result, "ranks");
+    if (whole(ranks, "injected") > 0)
+        printf("on real ranks: %lld injected, %lld caught, %lld named; the rank in %lld of %lld\n",
+               whole(ranks, "injected"), whole(ranks, "caught"), whole(ranks, "named"),
+               whole(ranks, "rank_named"), whole(ranks, "with_rank"));
     printf("%zu inert, %zu sub-threshold; %lld clean runs, %lld red; %.1f s\n",
            json_array_size(json_object_get(result, "inert")),
            json_array_size(json_object_get(result, "sub_threshold")), whole(result, "clean_runs"),

@@ -380,7 +380,17 @@ static enum err_code shm_group(struct collective *out, const struct collective *
     return err->code;
 }
 
-static const struct collective_side shm = {"shm", shm_run, shm_group};
+static enum err_code shm_watch(struct collective *c, const char *what, struct err *err)
+{
+    const struct collective_shm *s = state_of(c);
+    uint64_t stop = atomic_load(&lobby_of(s)->stopped);
+    if (s->waiting) s->waiting(s->ctx, what);
+    if (what && stop >> EPOCH_SHIFT == next_turn(c) >> EPOCH_SHIFT)
+        return stopped(c, (int)(stop & INT_MAX), err);
+    return ERR_OK;
+}
+
+static const struct collective_side shm = {"shm", shm_run, shm_group, shm_watch};
 
 void collective_shm_open(struct collective *c, struct collective_shm *s, double deadline_s)
 {

@@ -202,6 +202,8 @@ enum err_code extract_run(const struct extract_request *r, struct extract_result
         out->seconds = clock_seconds() - j.began;
         out->kernels = loaded_take_kernels(states_engine_loaded(&j.engine));
     }
+    const struct loaded *loaded = states_engine_loaded(&j.engine);
+    out->ranks = loaded ? ranks_json(&loaded->engine) : NULL;
     release(&j);
     return err->code;
 }
@@ -209,19 +211,22 @@ enum err_code extract_run(const struct extract_request *r, struct extract_result
 json_t *extract_json(const struct extract_request *r, const struct extract_result *f)
 {
     double rate = f->seconds > 0 ? (double)f->tokens / f->seconds : 0;
-    return json_pack(
+    json_t *o = json_pack(
         "{s:I, s:O, s:I, s:s, s:s, s:I, s:f, s:f, s:s, s:s, s:b, s:O, s:o*}", "written",
         (json_int_t)f->written, "skipped", f->skipped, "resumed", (json_int_t)f->resumed, "out",
         r->out, "format", sample_format_name((int)r->format), "tokens", (json_int_t)f->tokens,
         "seconds", f->seconds, "tokens_per_second", rate, "on", r->on, "profile",
         r->options.profile.name, "unverified", !r->options.profile.verified, "warnings",
         f->warnings, "kernels", f->kernels ? kernels_json(f->kernels) : NULL);
+    if (f->ranks) json_object_update(o, f->ranks);
+    return o;
 }
 
 void extract_result_free(struct extract_result *f)
 {
     json_decref(f->skipped);
     json_decref(f->warnings);
+    json_decref(f->ranks);
     free(f->kernels);
     *f = (struct extract_result){0};
 }

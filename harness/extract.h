@@ -34,6 +34,7 @@ struct extract_result {
     json_t *skipped;            /* [{sample, why}], by either; those of this run also `batch` */
     json_t *warnings;           /* [text] */
     struct kernel_log *kernels; /* NULL, or what ran */
+    json_t *ranks;              /* NULL, or ranks_json() */
 };
 
 /* The options of verb_extract.c. */

@@ -2,6 +2,7 @@
  */
 #include "core/check.h"
 #include "harness/extract_job.h"
+#include "harness/worker.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -109,10 +110,35 @@ static void drop(struct extract_sample *s)
     CHECK(s->bad.code != ERR_OK);
 }
 
-/* What the engine says of a batch of one is that sample's fault, unless the machine is to blame. */
-static bool is_environment(enum err_code code)
+/* What the engine says of a batch of one is that sample's fault, unless the machine is to blame, or
+ * the ranks cannot be asked again. */
+static bool is_environment(const struct extract_job *j, enum err_code code)
 {
-    return code == ERR_MEMORY || code == ERR_IO || code == ERR_DEVICE;
+    const struct loaded *l = states_engine_loaded(&j->engine);
+    bool usable = !l || ranks_usable(&l->engine);
+    return code == ERR_MEMORY || code == ERR_IO || code == ERR_DEVICE || !usable;
+}
+
+/* "0-3, 7": the numbers of the good ones of samples [first, end). Returns text. */
+static const char *samples_text(const struct extract_job *j, int64_t first, int64_t end, char *text,
+                                size_t size)
+{
+    size_t n = 0;
+    int64_t from = -1, last = -1;
+    text[0] = '\0';
+    for (int64_t i = first; i <= end && n < size; i++) {
+        bool good = i < end && j->pending[i].count > 0;
+        int64_t number = good ? j->pending[i].number : -1;
+        if (from >= 0 && (!good || number != last + 1)) {
+            n += (size_t)snprintf(text + n, size - n, "%s%lld", n ? ", " : "", (long long)from);
+            if (last > from && n < size)
+                n += (size_t)snprintf(text + n, size - n, "-%lld", (long long)last);
+            from = -1;
+        }
+        if (good && from < 0) from = number;
+        if (good) last = number;
+    }
+    return text;
 }
 
 static void blame(struct extract_sample *s, const struct err *why)
@@ -272,14 +298,18 @@ static enum err_code run_engine(struct extract_job *j, int64_t first, int64_t en
     if (gather(j, first, end, &t, err) == ERR_OK && make_room(j, t.count, err) == ERR_OK &&
         t.count > 0) {
         struct part part = {j, t.sequences, t.count};
+        char samples[WORKER_SAMPLES];
+        j->states.batch = j->batch;
+        j->states.samples = samples_text(j, first, end, samples, sizeof samples);
         j->states.rows = t.count;
         j->states.progress = show;
         j->states.progress_ctx = &part;
         (void)!j->engine.run(j->engine.ctx, &t, &j->states, why);
         j->states.progress_ctx = NULL;
+        j->states.samples = NULL;
     }
     tokens_free(&t);
-    if (err->code == ERR_OK && is_environment(why->code)) *err = *why;
+    if (err->code == ERR_OK && is_environment(j, why->code)) *err = *why;
     return err_note(err, "batch %lld", (long long)j->batch);
 }
 

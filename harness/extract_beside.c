@@ -33,6 +33,17 @@ static int64_t last_id(const struct extract_job *j)
     return j->states.id[j->states.count - 1];
 }
 
+/* Over ranks sums have another order: a resumed run must share it. */
+static void add_ranks(const struct ranks_options *r, json_t *o)
+{
+    const struct shard_plan *p = &r->plan;
+    if (!r->on) return;
+    json_object_set_new(o, "ranks",
+                        json_pack("{s:i, s:i, s:s, s:I, s:s}", "tp", p->tp, "ep", p->ep,
+                                  "expert_map", expert_map_name(p->map), "redundant",
+                                  (json_int_t)p->redundant, "reduce", dtype_name(p->reduce)));
+}
+
 json_t *extract_request_json(const struct extract_job *j)
 {
     const struct extract_request *r = j->r;
@@ -53,6 +64,7 @@ json_t *extract_request_json(const struct extract_job *j)
         (json_int_t)j->data.limits.length_max, "draft_vocab", (json_int_t)r->draft_vocab);
     if (!j->engine.rows_alone)
         json_object_set_new(o, "prefill_chunk", json_integer(r->options.chunk));
+    add_ranks(&r->options.ranks, o);
     return o;
 }
 

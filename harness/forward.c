@@ -84,6 +84,7 @@ struct job {
     struct dump_out out;
     struct resume resume;
     struct forward_draft draft;
+    char tp[16], ep[16];          /* ranks, as the dump says them */
     char request[FILE_PATH + 64]; /* what the state of a resumable run must agree in */
 };
 
@@ -115,14 +116,17 @@ static enum err_code create_kept(struct job *j, const struct forward_request *r,
                        j->loaded.model.config->hidden, err);
 }
 
-/* What a dump says of the device that it was computed on. */
-static int64_t device_meta(const struct engine *e, struct st_meta out[DEVICE_METAS])
+/* What a dump says of the ranks and the device that it was computed on. */
+static int64_t device_meta(const struct job *j, const struct forward_request *r,
+                           struct st_meta out[DEVICE_METAS])
 {
-    const struct st_meta meta[DEVICE_METAS] = {
-        {"assay.device", engine_device(e)}, {"assay.tp", "1"}, {"assay.ep", "1"}};
-    if (!e->kind->device) return 0;
-    memcpy(out, meta, sizeof meta);
-    return DEVICE_METAS;
+    const struct engine *e = &j->loaded.engine;
+    int64_t n = 0;
+    if (!e->kind->device && !r->options.ranks.on) return 0;
+    out[n++] = (struct st_meta){"assay.tp", j->tp};
+    out[n++] = (struct st_meta){"assay.ep", j->ep};
+    if (e->kind->device) out[n++] = (struct st_meta){"assay.device", engine_device(e)};
+    return n;
 }
 
 static enum err_code create_dump(struct job *j, const struct forward_request *r, struct err *err)
@@ -161,7 +165,7 @@ static enum err_code create_dump(struct job *j, const struct forward_request *r,
     };
     if (!text[0] || !text[1] || !text[2] || !text[3] || !text[4])
         err_set(err, ERR_MEMORY, "plan dump|%s|no memory", r->out);
-    int64_t metas = 13 + device_meta(&j->loaded.engine, meta + 13);
+    int64_t metas = 13 + device_meta(j, r, meta + 13);
     if (j->draft.steps > 0) {
         forward_draft_meta(&j->draft, r->draft, meta + metas);
         metas += FORWARD_DRAFT_METAS;
@@ -231,8 +235,15 @@ static enum err_code open_draft(struct job *j, const struct forward_request *r, 
 static enum err_code prepare(struct job *j, const struct forward_request *r, struct err *err)
 {
     int64_t first_layer;
+    if (r->options.ranks.on && r->resume)
+        return err_set(err, ERR_USAGE,
+                       "option|--resume|--tp, --ep|a run of one process: what ranks have done of a "
+                       "step is not kept");
+    const struct shard_plan *plan = &r->options.ranks.plan;
+    snprintf(j->tp, sizeof j->tp, "%d", r->options.ranks.on ? plan->tp : 1);
+    snprintf(j->ep, sizeof j->ep, "%d", r->options.ranks.on ? plan->ep : 1);
     if (tokens_read(r->tokens, &j->tokens, err) != ERR_OK ||
-        loaded_open_on(&j->loaded, r->model, r->options.engine, err) != ERR_OK)
+        loaded_open_by(&j->loaded, r->model, &r->options, err) != ERR_OK)
         return err->code;
     const struct config *c = j->loaded.model.config;
     if (tokens_check(&j->tokens, c->vocab, err) != ERR_OK ||
@@ -329,6 +340,7 @@ enum err_code forward_run(const struct forward_request *r, struct forward_result
     struct job j = {.out.file = FILE_OUT_INIT};
     *out = (struct forward_result){0};
     if (prepare(&j, r, err) == ERR_OK) (void)!execute(&j, r, out, err);
+    out->ranks = ranks_json(&j.loaded.engine);
     session_close(&j.session);
     resume_close(&j.resume);
     dump_abandon(&j.out);
@@ -367,17 +379,21 @@ void forward_result_free(struct forward_result *f)
 {
     free(f->kernels);
     f->kernels = NULL;
+    json_decref(f->ranks);
+    f->ranks = NULL;
 }
 
 json_t *forward_json(const struct forward_request *r, const struct forward_result *f)
 {
-    return json_pack("{s:I, s:s, s:f, s:I, s:I, s:s, s:s, s:b, s:I, s:I, s:I, s:o, s:o*}", "taps",
-                     (json_int_t)f->taps, "out", r->out, "seconds", f->seconds, "peak_bytes",
-                     (json_int_t)f->peak_bytes, "rows", (json_int_t)f->rows, "on",
-                     r->options.engine->name, "profile", r->options.profile.name, "unverified",
-                     !r->options.profile.verified, "forced_rows", (json_int_t)f->forced_rows,
-                     "not_finite", (json_int_t)f->special, "resumed_layer",
-                     (json_int_t)f->resumed_layer, "draft",
-                     r->draft ? draft_json(r, f) : json_null(), "kernels",
-                     f->kernels ? kernels_json(f->kernels) : NULL);
+    json_t *o =
+        json_pack("{s:I, s:s, s:f, s:I, s:I, s:s, s:s, s:b, s:I, s:I, s:I, s:o, s:o*}", "taps",
+                  (json_int_t)f->taps, "out", r->out, "seconds", f->seconds, "peak_bytes",
+                  (json_int_t)f->peak_bytes, "rows", (json_int_t)f->rows, "on",
+                  r->options.engine->name, "profile", r->options.profile.name, "unverified",
+                  !r->options.profile.verified, "forced_rows", (json_int_t)f->forced_rows,
+                  "not_finite", (json_int_t)f->special, "resumed_layer",
+                  (json_int_t)f->resumed_layer, "draft", r->draft ? draft_json(r, f) : json_null(),
+                  "kernels", f->kernels ? kernels_json(f->kernels) : NULL);
+    if (f->ranks) json_object_update(o, f->ranks);
+    return o;
 }

@@ -30,6 +30,7 @@ struct forward_result {
     struct head_config draft;   /* of the head, where there is one */
     int64_t draft_rows;         /* rows of its taps that were written */
     struct kernel_log *kernels; /* NULL, or what ran; forward_result_free() */
+    json_t *ranks;              /* NULL, or ranks_json(), also after an error; likewise */
 };
 
 /* The options of the verb (SESSION_OPTION_ROWS and those of verb_forward.c). ERR_DEVICE where a

@@ -16,7 +16,7 @@
 
 enum { PIECE_SHIFT = 16, STRIPES = 64, BAR = 24 };
 
-struct shard {
+struct shard_file {
     const unsigned char *begin;
     int64_t size;           /* of the mapping */
     int64_t needed;         /* bytes of tensors that a run can read */
@@ -27,8 +27,8 @@ struct shard {
 
 struct load {
     struct load_options options;
-    uint64_t id;          /* from 1: no two watches of a process have the same */
-    struct shard *shards; /* by address */
+    uint64_t id;               /* from 1: no two watches of a process have the same */
+    struct shard_file *shards; /* by address */
     int64_t count, needed_shards, needed_bytes;
     _Atomic int64_t latest; /* the shard read last */
     pthread_mutex_t lock;   /* over all that follows */
@@ -74,12 +74,12 @@ static int64_t find_shard(const struct load *l, const unsigned char *p)
         else
             high = middle - 1;
     }
-    const struct shard *s = &l->shards[low];
+    const struct shard_file *s = &l->shards[low];
     return p >= s->begin && p < s->begin + s->size ? low : -1;
 }
 
 /* Pieces are of addresses, so that a thread can tell one from its pointer alone. */
-static void mark_pieces(struct shard *s, uintptr_t first, uintptr_t last)
+static void mark_pieces(struct shard_file *s, uintptr_t first, uintptr_t last)
 {
     uintptr_t begin = (uintptr_t)s->begin, end = begin + (uintptr_t)s->size;
     for (uintptr_t piece = first >> PIECE_SHIFT; piece <= last >> PIECE_SHIFT; piece++) {
@@ -320,7 +320,7 @@ static bool is_needed(const struct config *c, const char *name, int64_t layer_en
 
 static int by_address(const void *a, const void *b)
 {
-    const struct shard *s = a, *t = b;
+    const struct shard_file *s = a, *t = b;
     return (s->begin > t->begin) - (s->begin < t->begin);
 }
 
@@ -329,7 +329,7 @@ static bool make_shards(struct load *l, const struct weights *w, int64_t layer_e
     l->shards = calloc((size_t)w->file_count, sizeof *l->shards);
     for (; l->shards && l->count < w->file_count; l->count++) {
         const struct st_file *f = &w->files[l->count];
-        struct shard *s = &l->shards[l->count];
+        struct shard_file *s = &l->shards[l->count];
         const char *slash = strrchr(f->path, '/');
         int64_t words = ((f->map.size >> PIECE_SHIFT) + 2 + 63) / 64;
         s->begin = f->map.data;

@@ -65,7 +65,33 @@ void process_fault_step(const struct process_fault *f, int64_t call, int64_t ste
     if (is(f, "proc.worker_exit_n")) exit((int)value(f, "status"));
     if (is(f, "proc.worker_signal")) raise((int)value(f, "signal"));
     if (is(f, "proc.oom")) run_out_of_memory(f->oom);
+    if (is(f, "proc.nccl_abort")) setenv(COLLECTIVE_ABORT, "1", 1);
     while (is(f, "proc.hang")) sleep_ms(1000);
+}
+
+/* ---- collectives ---- */
+
+static const struct collective_side *real;
+
+static enum err_code run_or_abort(struct collective *c, const struct collective_call *call,
+                                  struct err *err)
+{
+    if (getenv(COLLECTIVE_ABORT))
+        return err_set(err, ERR_PROCESS,
+                       "collective|rank %d|it is aborted (" COLLECTIVE_ABORT
+                       ")|one that all ranks finish",
+                       c->member[c->rank]);
+    return real->run(c, call, err);
+}
+
+void process_fault_collective(const struct process_fault *f, struct collective *c)
+{
+    static struct collective_side side;
+    if (!is(f, "proc.nccl_abort") || !c->side) return;
+    real = c->side;
+    side = *real;
+    side.run = run_or_abort;
+    c->side = &side;
 }
 
 /* ---- replies ---- */

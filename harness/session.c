@@ -37,15 +37,18 @@ enum err_code loaded_open(struct loaded *l, const char *model, struct err *err)
 }
 
 /* Engines without kernels of their own have no log to show. */
-static enum err_code open_engine(struct loaded *l, const struct engine_kind *kind, struct err *err)
+static enum err_code open_engine(struct loaded *l, const struct engine_kind *kind,
+                                 const struct ranks_options *ranks, struct err *err)
 {
-    if (engine_open(&l->engine, kind, &l->model, err) != ERR_OK || !kind->device) return err->code;
+    (void)!(ranks ? ranks_engine_open(&l->engine, kind, &l->model, ranks, err)
+                  : engine_open(&l->engine, kind, &l->model, err));
+    if (err->code != ERR_OK || !kind->device) return err->code;
     l->kernels = calloc(1, sizeof *l->kernels);
     return l->kernels ? ERR_OK : err_set(err, ERR_MEMORY, "open engine|%s|no memory", kind->name);
 }
 
-enum err_code loaded_open_on(struct loaded *l, const char *model, const struct engine_kind *engine,
-                             struct err *err)
+static enum err_code open_on(struct loaded *l, const char *model, const struct engine_kind *engine,
+                             const struct ranks_options *ranks, struct err *err)
 {
     const struct load_options options = load_defaults();
     struct load *watch = text_starts(model, "synth:") ? NULL : load_begin_opening(&options);
@@ -56,7 +59,19 @@ enum err_code loaded_open_on(struct loaded *l, const char *model, const struct e
         (void)!model_bind(&l->model, &l->weights, err);
     }
     load_end(watch);
-    return err->code == ERR_OK ? open_engine(l, engine, err) : err->code;
+    return err->code == ERR_OK ? open_engine(l, engine, ranks, err) : err->code;
+}
+
+enum err_code loaded_open_on(struct loaded *l, const char *model, const struct engine_kind *engine,
+                             struct err *err)
+{
+    return open_on(l, model, engine, NULL, err);
+}
+
+enum err_code loaded_open_by(struct loaded *l, const char *model, const struct session_options *o,
+                             struct err *err)
+{
+    return open_on(l, model, o->engine, o->ranks.on ? &o->ranks : NULL, err);
 }
 
 struct kernel_log *loaded_take_kernels(struct loaded *l)
@@ -141,6 +156,7 @@ enum err_code session_options_read(const struct args *a, struct session_options 
         args_int(a, "--decode-last", 0, INT32_MAX, 0, &o->decode_last, err) != ERR_OK)
         return err->code;
     o->precision = precision ? PRECISION_F64 : PRECISION_F32;
+    if (ranks_options_read(a, o->precision, &o->ranks, err) != ERR_OK) return err->code;
     o->linear = linear ? LINEAR_BLAS : LINEAR_OWN;
     o->threads = (int)threads;
     return ERR_OK;
@@ -162,7 +178,8 @@ enum err_code session_open(struct session *s, const struct loaded *l,
                           .kernels = l->kernels,
                           .progress = progress_show};
     const struct load_options watch = load_defaults();
-    s->load = load_begin(l->model.weights, session_layers(s), &watch);
+    /* Over ranks nothing is read here: they watch their own reading. */
+    if (!ranks_is(&l->engine)) s->load = load_begin(l->model.weights, session_layers(s), &watch);
     if (s->load) {
         s->run.progress = load_progress;
         s->run.progress_ctx = s->load;
@@ -198,7 +215,8 @@ void session_close(struct session *s)
 int64_t session_peak_bytes(const struct session *s)
 {
     int64_t now = memory_anonymous(), bound = s->base_bytes + (int64_t)s->arena.bytes_peak;
-    return now > bound ? now : bound;
+    int64_t ranks = s->loaded ? ranks_peak_bytes(&s->loaded->engine) : 0;
+    return ranks + (now > bound ? now : bound);
 }
 
 /* Rows of one step, growable within one batch. */

@@ -9,6 +9,7 @@
 #include "core/model.h"
 #include "core/run.h"
 #include "harness/load.h"
+#include "harness/ranks.h"
 #include "harness/resume.h"
 #include "harness/tokens.h"
 #include "harness/verb.h"
@@ -25,6 +26,10 @@ struct loaded {
 enum err_code loaded_open(struct loaded *l, const char *model, struct err *err) ERR_USED;
 enum err_code loaded_open_on(struct loaded *l, const char *model, const struct engine_kind *engine,
                              struct err *err) ERR_USED;
+/* On o->engine, in one process or over ranks as o->ranks says. */
+struct session_options;
+enum err_code loaded_open_by(struct loaded *l, const char *model, const struct session_options *o,
+                             struct err *err) ERR_USED;
 void loaded_close(struct loaded *l);
 /* The log for a report that outlives the model; the caller's (free()), or NULL. */
 struct kernel_log *loaded_take_kernels(struct loaded *l);
@@ -36,10 +41,11 @@ struct session_options {
     enum precision precision;
     enum linear_impl linear;
     int threads;
-    int64_t block;       /* tokens of a cache block */
-    int64_t chunk;       /* tokens of a sequence in one prefill step; 0: all */
-    int64_t decode_last; /* this many last tokens of each sequence go one a step */
-    int64_t layer_end;   /* layers to run; -1: all, and the head */
+    int64_t block;              /* tokens of a cache block */
+    int64_t chunk;              /* tokens of a sequence in one prefill step; 0: all */
+    int64_t decode_last;        /* this many last tokens of each sequence go one a step */
+    int64_t layer_end;          /* layers to run; -1: all, and the head */
+    struct ranks_options ranks; /* for those who open the model by these options */
 };
 
 #define SESSION_THREADS_MAX 256
@@ -47,9 +53,9 @@ struct session_options {
 /* Defaults: the reference, math, f32, own, as many threads as this process may use, blocks of 64.
  */
 struct session_options session_defaults(void);
-/* Reads --on --profile --precision --linear --threads --block-size --prefill-chunk --decode-last.
- * Refused: rounding that is asked of an engine which rounds in its own way. Whether the engine can
- * run here is engine_usable()'s to say. */
+/* Reads --on --profile --precision --linear --threads --block-size --prefill-chunk --decode-last,
+ * and those of ranks.h. Refused: rounding that is asked of an engine which rounds in its own way.
+ * Whether the engine can run here is engine_usable()'s to say. */
 enum err_code session_options_read(const struct args *a, struct session_options *o,
                                    struct err *err) ERR_USED;
 /* "f32", "f64"; of an engine that has no choice, "bf16". */
@@ -114,7 +120,8 @@ enum err_code session_forward(struct session *s, const struct tokens *t, struct 
 enum err_code session_decode(struct session *s, const int64_t *token, double *logits,
                              struct err *err) ERR_USED;
 
-/* Most anonymous and shared memory that the process held during the session, in bytes. */
+/* Most anonymous and shared memory that the process, and its ranks, held during the session, in
+ * bytes. */
 int64_t session_peak_bytes(const struct session *s);
 /* Anonymous and shared resident memory now. */
 int64_t memory_anonymous(void);

@@ -157,10 +157,11 @@ static enum err_code own_run(void *ctx, const struct tokens *t, struct states *s
     const struct config *c = r->loaded.model.config;
     CHECK(s->hidden == c->hidden && s->rows == t->count && s->id[s->count - 1] <= c->layers);
     o.layer_end = s->normed ? c->layers : s->id[s->count - 1];
-    if (!r->load && r->passes == 0) {
+    if (!r->load && r->passes == 0 && !ranks_is(&r->loaded.engine)) {
         const struct load_options watch = load_defaults();
         r->load = load_begin(r->loaded.model.weights, o.layer_end, &watch);
     }
+    ranks_label(&r->loaded.engine, s->batch, s->samples ? s->samples : "");
     r->states = s;
     r->step = 0;
     r->steps = o.chunk ? (longest_of(t) + o.chunk - 1) / o.chunk : 1;
@@ -185,16 +186,18 @@ enum err_code states_engine_open(struct states_engine *e, const char *on, const 
                                  const struct session_options *o, struct err *err)
 {
     *e = (struct states_engine){0};
-    const struct engine_kind *kind = strcmp(on, "gpu") == 0 ? gpu_engine() : ref_engine();
-    if (engine_usable(kind, err) != ERR_OK) return err->code;
+    struct session_options by = *o;
+    by.engine = strcmp(on, "gpu") == 0 ? gpu_engine() : ref_engine();
+    if (engine_usable(by.engine, err) != ERR_OK) return err->code;
     struct own *r = calloc(1, sizeof *r);
     if (!r) return err_set(err, ERR_MEMORY, "open engine|%s|no memory", model);
-    r->options = *o;
-    if (loaded_open_on(&r->loaded, model, kind, err) != ERR_OK) {
+    r->options = by;
+    if (loaded_open_by(&r->loaded, model, &by, err) != ERR_OK) {
         own_close(r);
         return err->code;
     }
     const struct config *c = r->loaded.model.config;
+    const struct engine_kind *kind = r->loaded.engine.kind;
     *e = (struct states_engine){.name = kind->about,
                                 .rows_alone = kind->rows_alone,
                                 .act = c->dtype,

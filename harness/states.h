@@ -18,6 +18,9 @@ struct states {
     double *normed; /* [rows][hidden]: the output of the final norm */
     int32_t *bad;   /* [rows]: the first entry id at which the row is not finite; -1: none of them.
                        Ids between the captured ones are looked at too. */
+    /* What the batch is called where it fails: its number, and "0-3". samples NULL: nothing. */
+    int64_t batch;
+    const char *samples;
     /* How far the batch has come, 0 to 1; may be NULL. */
     void (*progress)(void *ctx, double share);
     void *progress_ctx;

@@ -3,6 +3,7 @@
 
 #include "core/file.h"
 #include "harness/library_memory.h"
+#include "harness/ranks.h"
 #include "harness/worker.h"
 
 #include <fcntl.h>
@@ -15,9 +16,9 @@
 #include <string.h>
 
 static const struct verb *const verbs[] = {
-    &verb_forward, &verb_diff,  &verb_op,    &verb_generate, &verb_synth,
-    &verb_doctor,  &verb_cover, &verb_run,   &verb_inspect,  &verb_extract,
-    &verb_fault,   &verb_bench, &verb_quote, NULL,
+    &verb_forward,  &verb_diff,  &verb_op,      &verb_generate, &verb_synth, &verb_doctor,
+    &verb_cover,    &verb_run,   &verb_inspect, &verb_extract,  &verb_fault, &verb_bench,
+    &verb_quote,  NULL,
 };
 
 static void print_usage(FILE *f)
@@ -56,10 +57,17 @@ json_t *verb_error(const struct err *err)
                      err->found, "wanted", err->wanted, "chain", chain);
 }
 
-/* One JSON object on stdout. A result that cannot be written is not a result. */
-static int print_json(json_t *result, enum err_code rc, const char *verb, const struct err *err)
+/* The exit status: of the verdict, or of the command that the verb has run. */
+static int status_of(const struct verb *v, const json_t *result, enum err_code rc)
 {
-    int status = err_exit(rc);
+    const json_t *own = v->exit_field ? json_object_get(result, v->exit_field) : NULL;
+    return json_integer_value(own) ? (int)json_integer_value(own) : err_exit(rc);
+}
+
+/* One JSON object on stdout. A result that cannot be written is not a result. */
+static int print_json(json_t *result, enum err_code rc, int status, const char *verb,
+                      const struct err *err)
+{
     json_object_set_new(result, "assay", json_string(ASSAY_VERSION));
     json_object_set_new(result, "verb", json_string(verb));
     json_object_set_new(result, "verdict", json_string(verdict_of(rc)));
@@ -110,10 +118,15 @@ static int run_verb(const struct verb *v, int argc, char **argv)
         json_decref(result);
         return flush_text(0);
     }
+    int status = 0;
+    if (rc == ERR_OK && ranks_follow(&a, &status)) {
+        json_decref(result);
+        return status;
+    }
     if (rc == ERR_OK) rc = v->run(&a, result, &err);
     progress_end();
-    int status = err_exit(rc);
-    if (a.json) status = print_json(result, rc, v->name, &err);
+    status = status_of(v, result, rc);
+    if (a.json) status = print_json(result, rc, status, v->name, &err);
     if (err.code != ERR_OK) print_error(&err);
     json_decref(result);
     return a.json ? status : flush_text(status);
@@ -134,6 +147,15 @@ static void handle(int number)
     if (sigaction(number, NULL, &old) == 0 && old.sa_handler != SIG_IGN) signal(number, on_signal);
 }
 
+/* A reader that has gone and a limit on file sizes are errors of writing, as a full disk is. */
+static const int ignored[] = {SIGPIPE, SIGXFSZ};
+static void (*was[2])(int);
+
+void verb_signals_restore(void)
+{
+    for (int i = 0; i < 2; i++) signal(ignored[i], was[i]);
+}
+
 /* A closed standard stream would give its number to the next file opened, and a message would land
  * in a dump. Stands in for it: what may not be written to, so that a result that nobody can read is
  * still an error. */
@@ -146,7 +168,7 @@ static void fill_standard_streams(void)
 
 static int unknown_verb(int argc, char **argv)
 {
-    char known[128] = "";
+    char known[192] = "";
     bool json = false;
     struct err err = ERR_INIT;
     json_t *result = json_object();
@@ -156,7 +178,7 @@ static int unknown_verb(int argc, char **argv)
     }
     enum err_code rc = err_set(&err, ERR_USAGE, "verb|assay|\"%s\"|one of %s", argv[1], known);
     for (int i = 1; i < argc; i++) json |= strcmp(argv[i], "--json") == 0;
-    int status = json ? print_json(result, rc, argv[1], &err) : err_exit(rc);
+    int status = json ? print_json(result, rc, err_exit(rc), argv[1], &err) : err_exit(rc);
     print_error(&err);
     json_decref(result);
     return status;
@@ -182,8 +204,7 @@ int assay_main(int argc, char **argv)
     handle(SIGINT);
     handle(SIGTERM);
     handle(SIGHUP);
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes is an error of writing, as a full disk is */
+    for (int i = 0; i < 2; i++) was[i] = signal(ignored[i], SIG_IGN);
     if (argc < 2) {
         print_usage(stderr);
         return err_exit(ERR_USAGE);

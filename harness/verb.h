@@ -41,12 +41,13 @@ struct verb {
     /* Fills `result` with the verb's JSON fields; prints its text on stdout unless a->json. Returns
      * ERR_OK (pass), ERR_DIFF (fail; err may stay without further text) or an error. */
     enum err_code (*run)(const struct args *a, json_t *result, struct err *err);
-    bool takes_command; /* "-- CMD..." at the end */
+    bool takes_command;     /* "-- CMD..." at the end */
+    const char *exit_field; /* NULL, or a number of the result which, where it is not 0, is the exit
+                               status */
 };
 
 extern const struct verb verb_forward, verb_diff, verb_op, verb_generate, verb_synth, verb_doctor,
-    verb_cover, verb_run, verb_inspect, verb_extract, verb_fault, verb_bench,
-    verb_quote;
+    verb_cover, verb_run, verb_inspect, verb_extract, verb_fault, verb_bench, verb_quote;
 
 /* Value of an option, or NULL (a flag: "" when given). */
 const char *args_value(const struct args *a, const char *name);
@@ -72,6 +73,9 @@ json_t *verb_error(const struct err *err);
 /* Runs the program: argv as main() gets it; returns the exit status. In the library, so that tests
  * can call it. */
 int assay_main(int argc, char **argv);
+
+/* In a child that becomes another program: signals that this one ignores as they were before. */
+void verb_signals_restore(void);
 
 /* Progress on stderr for anything over two seconds: a bar with rate and time left on a terminal, a
  * plain line every ten seconds otherwise. Fits run.progress; ctx unused. progress_end() wipes the

@@ -3,8 +3,10 @@
  * Test: tests/test_bench.c */
 #include "core/bench.h"
 #include "core/ops.h"
+#include "harness/bench_ranks.h"
 #include "harness/bench_ref.h"
 #include "harness/kernel_report.h"
+#include "harness/shard_options.h"
 #include "harness/verb.h"
 
 #include <stdio.h>
@@ -80,10 +82,30 @@ static enum err_code one_row(const struct args *a, const struct bench_side *side
     return err->code;
 }
 
+/* What ranks do together is nothing of one process's ceilings. */
+static bool asks_for_ranks(const struct args *a)
+{
+    return a->words == 1 && strcmp(a->word[0], BENCH_COLLECTIVES) == 0;
+}
+
+static enum err_code run_ranks(const struct args *a, json_t *result, struct err *err)
+{
+    const struct bench_side *side = NULL;
+    struct shard_plan plan;
+    if (bench_ranks_plan(a, &plan, err) != ERR_OK || side_of(a, &side, err) != ERR_OK)
+        return err->code;
+    if (side != gpu_bench())
+        return err_set(err, ERR_USAGE, "bench " BENCH_COLLECTIVES "|--on|%s|gpu", side->name);
+    return bench_ranks(&plan, a->json, result, err);
+}
+
 static enum err_code run(const struct args *a, json_t *result, struct err *err)
 {
     const struct bench_side *side = NULL;
     struct bench_ceilings c;
+    if (asks_for_ranks(a)) return run_ranks(a, result, err);
+    if (args_has(a, "--tp") || args_has(a, "--ep"))
+        return err_set(err, ERR_USAGE, "bench|--tp, --ep|ops|" BENCH_COLLECTIVES ", alone");
     if (side_of(a, &side, err) != ERR_OK || words_known(a, side, err) != ERR_OK ||
         side->ceilings(&c, err) != ERR_OK)
         return err->code;
@@ -106,14 +128,16 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
 
 static const struct option_row options[] = {
     {"--on", "ref|gpu", "which side (ref)", false},
+    SHARD_OPTION_ROWS,
     {0},
 };
 
 const struct verb verb_bench = {
     .name = "bench",
-    .usage = "[OP...] [--on ref|gpu]",
+    .usage = "[OP...|" BENCH_COLLECTIVES "] [--on ref|gpu]",
     .about = "Measure this machine's ceilings (read, copy, dense product), then each op as a share "
-             "of what they allow. Reports; never judges.",
+             "of what they allow; or, over the ranks of --tp and --ep, what they do together. "
+             "Reports; never judges.",
     .words_min = 0,
     .words_max = 16,
     .options = options,

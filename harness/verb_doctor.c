@@ -7,10 +7,11 @@
 
 #include "core/blas.h"
 #include "core/device.h"
+#include "core/library.h"
 #include "core/ops.h"
 #include "core/text.h"
+#include "harness/doctor_plan.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fenv.h>
 #include <libfyaml.h>
@@ -300,27 +301,47 @@ static void check_gpu(struct checks *c)
     }
 }
 
-static void check_nccl(struct checks *c)
+/* False: runs on several GPUs must sum over the host. */
+static bool check_nccl(struct checks *c)
 {
-    void *nccl = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
-    int version = 0;
+    static const char *const names[] = {"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2", NULL};
+    char why[LINE];
+    int (*get_version)(int *) = NULL, version = 0;
+    void *nccl = library_open(names, why, sizeof why);
     if (!nccl) {
         add(c, WARN, "nccl", "only runs on several GPUs need it: install libnccl2",
             "libnccl.so.2 is not found");
-        return;
+        return false;
     }
-    /* ISO C has no cast from an object pointer to a function pointer. */
-    int (*get_version)(int *) = NULL;
-    void *symbol = dlsym(nccl, "ncclGetVersion");
-    memcpy(&get_version, &symbol, sizeof symbol);
-    if (!get_version || get_version(&version) != 0) {
+    if (!library_find(nccl, "ncclGetVersion", (void *)&get_version) || get_version(&version) != 0) {
         add(c, WARN, "nccl", "only runs on several GPUs need it",
             "libnccl.so.2 does not say its version");
-    } else {
-        add(c, OK, "nccl", "runs on several GPUs can talk", "%d.%d.%d", version / 10000,
-            version % 10000 / 100, version % 100);
+        return false;
     }
-    dlclose(nccl);
+    add(c, OK, "nccl", "runs on several GPUs can talk", "%d.%d.%d", version / 10000,
+        version % 10000 / 100, version % 100);
+    return true;
+}
+
+/* What --tp and --ep on the devices of this host would go over. */
+static void check_links(struct checks *c, bool nccl)
+{
+    struct device_links l;
+    struct err none = ERR_INIT;
+    char nvlinks[32] = "NVLinks not known";
+    if (gpu_links(&l, &none) != ERR_OK) return; /* said already */
+    if (l.nvlinks >= 0) snprintf(nvlinks, sizeof nvlinks, "%d NVLinks each", l.nvlinks);
+    if (l.pairs > 0)
+        add(c, l.peers == l.pairs ? OK : WARN, "gpu links",
+            l.peers == l.pairs ? "ranks reach each other's memory" : "some sums go a slower way",
+            "%d of %d pairs are peers, %s", l.peers, l.pairs, nvlinks);
+    if (l.devices > 1 && nccl)
+        add(c, OK, "ranks on gpu", "more ranks than devices sum over the host",
+            "up to %d ranks by NCCL", l.devices);
+    else
+        add(c, OK, "ranks on gpu", l.devices > 1 ? "slow: install NCCL" : "slow, for tests",
+            "%d device%s: sums of --tp and --ep go over the host", l.devices,
+            l.devices == 1 ? "" : "s");
 }
 
 /* The first folder of PATH that holds an executable of this name. */
@@ -346,6 +367,8 @@ static void check_python(struct checks *c)
 
 static enum err_code run(const struct args *a, json_t *result, struct err *err)
 {
+    if (doctor_plan_options(a, err) != ERR_OK) return err->code;
+    if (args_has(a, "--plan")) return doctor_plan(a, result, err);
     struct checks c = {.list = json_array(), .quiet = a->json};
     if (!c.list) return err_set(err, ERR_MEMORY, "doctor|list of checks|no memory|a few kilobytes");
     check_program(&c);
@@ -359,7 +382,7 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
                 "a checkpoint may have many shards: ulimit -n 1024");
     check_disk(&c);
     check_gpu(&c);
-    check_nccl(&c);
+    check_links(&c, check_nccl(&c));
     check_python(&c);
     int lines = (int)json_array_size(c.list);
     if (json_object_set_new(result, "checks", c.list) != 0 || c.broken) {
@@ -372,13 +395,13 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
     return ERR_OK;
 }
 
-static const struct option_row options[] = {{NULL, NULL, NULL, false}};
+static const struct option_row options[] = {DOCTOR_PLAN_ROWS, {NULL, NULL, NULL, false}};
 
 const struct verb verb_doctor = {
     .name = "doctor",
-    .usage = "",
+    .usage = "[--plan --model MODEL [--tp N] [--ep N] [--expert-map M] [--redundant N]]",
     .about = "Says what will and will not work on this machine: CPU, memory, disk, libraries, "
-             "CUDA, NCCL.",
+             "CUDA, NCCL; with --plan, how a model is cut over ranks.",
     .words_min = 0,
     .words_max = 0,
     .options = options,

@@ -26,6 +26,7 @@ static const struct option_row options[] = {
     {"--batch-tokens", "N", "tokens of a batch at most (default 4096); changes no bit", false},
     {"--max-length", "N", "longer samples are bad (default: the model's positions)", false},
     {"--draft-vocab", "N", "write d2t and t2d for the N most frequent ids", false},
+    RANKS_OPTION_ROWS,
     {NULL, NULL, NULL, false},
 };
 

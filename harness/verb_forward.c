@@ -10,6 +10,7 @@ static const struct option_row options[] = {
     {"--tokens", "T", "1,5,9, a file, or @golden.json", false},
     {"--out", "DUMP", "the file to write", false},
     SESSION_OPTION_ROWS,
+    RANKS_OPTION_ROWS,
     {"--taps", "GLOB,...", "only taps that match (default all)", false},
     {"--layers", "A:B", "taps of layers A to B-1; layers from B on are not run", false},
     {"--rows", "A:B", "only these rows of the batch; -24: is the last 24", false},
@@ -40,10 +41,13 @@ static void print(const struct forward_request *r, const struct forward_result *
 {
     char bytes[32];
     const struct session_options *o = &r->options;
-    printf("%lld taps of %lld rows, %s %s %s%s -> %s (%.2f s, %s of memory)\n", (long long)f->taps,
-           (long long)f->rows, o->engine->name, o->profile.name, session_precision_name(o),
-           forward_note(r)[0] ? ", unverified" : "", r->out, f->seconds,
-           text_bytes((double)f->peak_bytes, bytes, sizeof bytes));
+    char ranks[48] = "";
+    const struct shard_plan *plan = &o->ranks.plan;
+    if (o->ranks.on) snprintf(ranks, sizeof ranks, ", tp %d, ep %d", plan->tp, plan->ep);
+    printf("%lld taps of %lld rows, %s %s %s%s%s -> %s (%.2f s, %s of memory)\n",
+           (long long)f->taps, (long long)f->rows, o->engine->name, o->profile.name,
+           session_precision_name(o), ranks, forward_note(r)[0] ? ", unverified" : "", r->out,
+           f->seconds, text_bytes((double)f->peak_bytes, bytes, sizeof bytes));
     if (f->kernels) kernels_print(f->kernels, stdout);
 }
 
@@ -51,8 +55,12 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
 {
     struct forward_request r;
     struct forward_result f;
-    if (forward_request_read(a, &r, err) != ERR_OK || forward_run(&r, &f, err) != ERR_OK)
+    if (forward_request_read(a, &r, err) != ERR_OK) return err->code;
+    if (forward_run(&r, &f, err) != ERR_OK) {
+        if (f.ranks) json_object_update(result, f.ranks);
+        forward_result_free(&f);
         return err->code;
+    }
     json_t *fields = forward_json(&r, &f);
     json_object_update(result, fields);
     json_decref(fields);

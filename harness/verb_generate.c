@@ -20,6 +20,7 @@ static const struct option_row options[] = {
     {"--tree-top-k", "W", "children of a node, and nodes fed at once (default 10)", false},
     {"--check-lossless", NULL, "hold what came out against the target's own", false},
     SESSION_OPTION_ROWS,
+    RANKS_OPTION_ROWS,
     {NULL, NULL, NULL, false},
 };
 
@@ -98,7 +99,7 @@ static enum err_code prepare(struct job *j, const struct args *a, struct err *er
         engine_usable(j->options.engine, err) != ERR_OK || read_how(a, &j->how, err) != ERR_OK ||
         args_int(a, "-n", 1, INT32_MAX, 16, &j->count, err) != ERR_OK ||
         read_prompt(a, j, err) != ERR_OK ||
-        loaded_open_on(&j->loaded, a->word[0], j->options.engine, err) != ERR_OK)
+        loaded_open_by(&j->loaded, a->word[0], &j->options, err) != ERR_OK)
         return err->code;
     if (j->drafts && head_open(&j->head, args_value(a, "--draft"), &j->loaded.model, err) != ERR_OK)
         return err->code;
@@ -210,6 +211,9 @@ static void report_head(const struct job *j, json_t *result)
 static void report_engine(const struct args *a, const struct job *j, json_t *result)
 {
     const struct kernel_log *kernels = j->loaded.kernels;
+    json_t *ranks = ranks_json(&j->loaded.engine);
+    if (ranks) json_object_update(result, ranks);
+    json_decref(ranks);
     if (j->options.engine) json_object_set_new(result, "on", json_string(j->options.engine->name));
     if (!kernels) return;
     if (!a->json) kernels_print(kernels, stdout);

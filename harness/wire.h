@@ -38,6 +38,8 @@ enum wire_kind {
     WIRE_REPLY,
     WIRE_ERROR, /* an envelope instead of a reply */
     WIRE_BYE,   /* the worker is asked to end */
+    WIRE_PART,  /* a piece of work ahead of the reply */
+    WIRE_TAKEN, /* the parent has it: one byte, 0 where it wants no more */
     WIRE_KINDS
 };
 

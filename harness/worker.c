@@ -63,12 +63,23 @@ void worker_doing_at(struct worker *w, const char *op, int64_t layer, int64_t sa
     process_fault_step(&w->own->fault, w->call, w->own->step++);
 }
 
-/* A collective is what a rank does while it waits in it. */
+static bool parent_lives(const struct worker *w)
+{
+    const struct worker_place *p = &w->own->start;
+    return p->launched ? kill(p->parent, 0) == 0 : getppid() == p->parent;
+}
+
+/* A collective is what a rank does while it waits in it. Who is not its parent's child is not ended
+ * with it by the kernel, and may be the only one left. */
 static void waiting(void *ctx, const char *what)
 {
     struct worker *w = ctx;
     struct worker_private *own = w->own;
     struct board_place *p = &own->place;
+    if (what && !parent_lives(w)) {
+        fprintf(stderr, "assay: error: rank %d: the parent of the ranks has ended\n", w->rank);
+        _exit(err_exit(ERR_PROCESS));
+    }
     if (what && p->waiting) {
         board_beat(&own->board, w->rank);
     } else if (what) {
@@ -170,6 +181,40 @@ static enum err_code send_error(struct worker *w, const struct err *failed, stru
     return send_message(w, &m, err);
 }
 
+/* A rank that waits for its parent shows that it lives. */
+static enum err_code wait_taken(struct worker *w, struct err *err)
+{
+    struct worker_private *own = w->own;
+    struct pollfd p = {own->wire.fd, POLLIN, 0};
+    struct wire_message m;
+    for (double until = own->until + SEND_S; parent_lives(w) && clock_seconds() < until;) {
+        board_beat(&own->board, w->rank);
+        if (poll(&p, 1, LOOK_MS) <= 0) continue;
+        enum wire_state s = wire_fill(&own->wire, &m, err);
+        if (s == WIRE_AGAIN) continue;
+        if (s != WIRE_DONE || m.kind != WIRE_TAKEN || m.call != w->call || m.bytes != 1) break;
+        if (m.data[0]) return ERR_OK;
+        return err_set(err, ERR_PROCESS, "hand over a piece|rank %d|the parent wants no more|%s",
+                       w->rank, "it to be taken");
+    }
+    return err_set(err, ERR_PROCESS, "hand over a piece|rank %d|no word of the parent|%s", w->rank,
+                   "that it was taken");
+}
+
+enum err_code worker_part(struct worker *w, const void *data, int64_t bytes,
+                          const struct segment *segment, struct err *err)
+{
+    const struct wire_message m = {.kind = WIRE_PART,
+                                   .rank = w->rank,
+                                   .call = w->call,
+                                   .data = data,
+                                   .bytes = bytes,
+                                   .segment = segment,
+                                   .segments = segment ? 1 : 0};
+    if (wire_send(&w->own->wire, &m, clock_seconds() + SEND_S, err) != ERR_OK) return err->code;
+    return wait_taken(w, err);
+}
+
 /* ---- requests ---- */
 
 static int64_t get_long(const unsigned char *p)
@@ -213,11 +258,6 @@ static enum err_code serve(struct worker *w, const struct worker_task *tasks,
     collective_shm_join(&own->shm);
     if (run_task(w, tasks, task, &failed) == ERR_OK) return send_reply(w, err);
     return send_error(w, &failed, err);
-}
-
-static bool parent_lives(const struct worker *w)
-{
-    return getppid() == w->own->start.parent;
 }
 
 /* The next message. False: the parent is gone, or err. */
@@ -268,6 +308,7 @@ static enum err_code join(struct worker *w, struct err *err)
     own->shm.doing = doing;
     own->shm.ctx = w;
     collective_shm_open(&own->collective, &own->shm, p->collective_s);
+    process_fault_collective(&own->fault, &own->collective);
     w->collective = &own->collective;
     return ERR_OK;
 }

@@ -62,6 +62,14 @@ enum err_code worker_reply(struct worker *w, const void *data, int64_t bytes,
  */
 struct segment *worker_reply_segment(struct worker *w, int64_t bytes, struct err *err);
 
+/* Gives the parent a piece of the task's work ahead of the reply (worker_request.part of
+ * workers.h), and comes back once it was taken: for what is too large, or comes too early, for a
+ * reply. `data` says what it is, `segment` (NULL: none) holds its cells: memory of the task's own,
+ * free again afterwards. w->data is gone with the first piece; the request's segments stay.
+ * ERR_PROCESS: the parent does not want it. */
+enum err_code worker_part(struct worker *w, const void *data, int64_t bytes,
+                          const struct segment *segment, struct err *err) ERR_USED;
+
 /* The process of a rank: argv as the launcher gave it (`assay worker ...`), the tasks that it
  * knows. Returns the exit status. */
 int worker_main(int argc, char **argv, const struct worker_task *tasks);

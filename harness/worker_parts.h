@@ -33,6 +33,7 @@ struct worker_place {
     int64_t window;
     double collective_s;
     pid_t parent;
+    bool launched;           /* by somebody else: `parent` is rank 0, and not this process's */
     const char *fault, *oom; /* NULL: none */
 };
 
@@ -59,6 +60,8 @@ enum err_code process_fault_read(struct process_fault *f, const struct worker_pl
  * come back. */
 void process_fault_before(const struct process_fault *f, int64_t call);
 void process_fault_step(const struct process_fault *f, int64_t call, int64_t step);
+/* Once the collectives are open: whether this rank will drop out of one. */
+void process_fault_collective(const struct process_fault *f, struct collective *c);
 
 /* What the rank has to send as its reply. */
 struct process_reply {

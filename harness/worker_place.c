@@ -30,6 +30,7 @@ void worker_place_write(const struct worker_place *p, struct place_words *out)
     add_number(out, "--window", p->window);
     add_number(out, "--collective-ms", (int64_t)(p->collective_s * 1000));
     add_number(out, "--parent", p->parent);
+    if (p->launched) add(out, "--launched", "yes");
     if (p->fault) add(out, "--fault", p->fault);
     if (p->oom) add(out, "--oom", p->oom);
     out->word[out->count] = NULL;
@@ -47,6 +48,7 @@ enum err_code worker_place_read(struct worker_place *p, int words, char **word, 
         int k = 0;
         while (k < NUMBERS && strcmp(names[k], word[i]) != 0) k++;
         if (k < NUMBERS && text_int(word[i + 1], &value[k])) given[k] = true;
+        if (strcmp(word[i], "--launched") == 0) p->launched = true;
         if (strcmp(word[i], "--fault") == 0) p->fault = word[i + 1];
         if (strcmp(word[i], "--oom") == 0) p->oom = word[i + 1];
     }

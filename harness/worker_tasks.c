@@ -1,5 +1,7 @@
 /* worker_tasks.c: the one list of what a rank of this program can be asked for; see worker.h.
  * Test: tests/test_worker_tasks.c */
+#include "harness/bench_ranks.h"
+#include "harness/ranks_parts.h"
 #include "harness/worker.h"
 
 #include <stdio.h>
@@ -67,5 +69,9 @@ static enum err_code collectives(struct worker *w, struct err *err)
 const struct worker_task worker_tasks[] = {
     {"ping", ping},
     {"collectives", collectives},
+    {"shard.open", rank_open_task},
+    {"shard.step", rank_step_task},
+    {"shard.draft", rank_draft_task},
+    {"bench.collectives", bench_ranks_task},
     {NULL, NULL},
 };

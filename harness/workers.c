@@ -26,6 +26,7 @@ static void fill_in(struct workers_options *o)
     o->stall_s = or_default(o->stall_s, 60);
     o->collective_s = or_default(o->collective_s, o->stall_s);
     o->grace_s = or_default(o->grace_s, 1);
+    o->launch_s = or_default(o->launch_s, o->start_s);
     if (o->window <= 0) o->window = 1 << 20;
 }
 
@@ -84,11 +85,11 @@ enum err_code workers_open(struct workers **out, const struct workers_options *o
     if (made && board_make(&w->board, o->world, err) == ERR_OK &&
         collective_shm_make(&w->shm, o->world, w->o.window, err) == ERR_OK) {
         w->kills = workers_kills(w->oom);
+        if (o->launch) (void)!workers_adopt(w, err);
+        int own = o->launch ? 1 : o->world;
         begin(w, w->o.start_s);
-        for (int i = 0; i < o->world && err->code == ERR_OK; i++) {
-            w->rank[i].state = RANK_STARTING;
-            (void)!workers_start_rank(w, i, err);
-        }
+        for (int i = 0; i < o->world; i++) w->rank[i].state = RANK_STARTING;
+        for (int i = 0; i < own && err->code == ERR_OK; i++) (void)!workers_start_rank(w, i, err);
     }
     if (err->code == ERR_OK) {
         workers_watch(w);
@@ -156,18 +157,26 @@ static enum err_code call(struct workers *w, int only, const struct worker_reque
                                    .bytes = REQUEST_HEAD + q->bytes,
                                    .segment = q->segment,
                                    .segments = q->segments};
+    w->request = q;
+    w->refused = (struct err)ERR_INIT;
     collective_shm_begin(&w->shm);
     for (int i = 0; i < w->o.world && err->code == ERR_OK; i++) {
         if (only < 0 || only == i) ask(w, &w->rank[i], &m, err);
     }
     free(payload);
     if (err->code != ERR_OK) {
+        w->request = NULL;
         w->broken = true; /* some ranks were asked, and some were not */
         return err->code;
     }
     workers_watch(w);
     w->call++;
-    return workers_judge(w, err);
+    w->request = NULL;
+    (void)!workers_judge(w, err);
+    if (w->refused.code == ERR_OK) return err->code;
+    *err = w->refused; /* the ranks only failed because they were not heard to the end */
+    w->failures.count = 0;
+    return err->code;
 }
 
 static struct worker_reply reply_of(const struct rank *r)

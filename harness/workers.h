@@ -27,6 +27,7 @@
 #define ASSAY_HARNESS_WORKERS_H
 
 #include "compat/envelope.h"
+#include "harness/launch.h"
 #include "harness/worker.h"
 
 #include <jansson.h>
@@ -47,11 +48,20 @@ struct workers_options {
     int64_t window;      /* bytes a rank of the collectives' shared memory; 0: 1 MiB */
     const char *fault;   /* NULL, or "proc.hang@rank=1,call=0": an injected fault of a process */
     const char *oom;     /* where kills for want of memory are counted; NULL: the kernel's files */
-    bool quiet;          /* keep the ranks' stderr for the report only, do not pass it on */
+    const struct launch *launch; /* NULL: all ranks are started here; or who has started them: this
+                                    process is its rank 0 */
+    double launch_s;             /* until all of those have come; 0: as start_s */
+    bool quiet;                  /* keep the ranks' stderr for the report only, do not pass it on */
 };
+
+/* A process that a launcher has started as another rank than 0: serves rank 0 until that lets it
+ * go. All ranks must be on one host. Returns the exit status. */
+int worker_launched(const struct launch *launch, double wait_s, const struct worker_task *tasks);
 
 enum err_code workers_open(struct workers **out, const struct workers_options *o,
                            struct err *err) ERR_USED;
+
+struct worker_reply;
 
 struct worker_request {
     const char *task;
@@ -62,6 +72,10 @@ struct worker_request {
     const struct segment *segment; /* [segments] shared with the rank, not copied */
     int segments;
     double deadline_s; /* 0: the options' */
+    /* Takes a piece that a rank hands over ahead of its reply (worker_part); it lives until this
+     * comes back. NULL: none is expected. An error ends the call and is what the call gives. */
+    enum err_code (*part)(void *ctx, const struct worker_reply *part, struct err *err);
+    void *part_ctx;
 };
 
 /* Belongs to the workers and lives until the next call. */

@@ -1,6 +1,7 @@
 /* workers_parts.h: the parent's side of the ranks, private to workers*.c:
  *   workers.c          opening, calls, closing
  *   workers_start.c    a rank as a process
+ *   workers_launch.c   ranks that somebody else has started
  *   workers_watch.c    the one loop that serves all ranks: sends, replies, stderr, deaths
  *   workers_outcome.c  how each rank failed, in words; which came first
  *   workers_report.c   for people and for JSON */
@@ -21,11 +22,12 @@ enum rank_state {
 
 struct rank {
     int rank;
-    pid_t pid;  /* -1: waited for */
-    pid_t had;  /* the pid it had */
-    int pidfd;  /* readable when the process has ended; -1: it was waited for */
-    int status; /* of waitpid(), once pid is -1 */
-    int err_fd; /* its stderr; -1: closed */
+    pid_t pid;    /* -1: waited for */
+    pid_t had;    /* the pid it had */
+    bool adopted; /* a launcher's process, not ours: how it ended only that knows */
+    int pidfd;    /* readable when the process has ended; -1: it was waited for */
+    int status;   /* of waitpid(), once pid is -1 */
+    int err_fd;   /* its stderr; -1: closed */
     struct wire wire;
     struct worker_log log;
     enum rank_state state;
@@ -50,10 +52,12 @@ struct workers {
     double deadline_s;
     int64_t batch; /* of the call that runs */
     char samples[WORKER_SAMPLES];
-    bool closing;     /* ends are expected */
-    bool broken;      /* no further calls */
-    double failed_at; /* when the first failure of the call was seen; 0: none */
-    int64_t kills;    /* for want of memory, when the ranks were started; -1: not counted */
+    const struct worker_request *request; /* the call that runs; NULL: none */
+    struct err refused;                   /* what its `part` said */
+    bool closing;                         /* ends are expected */
+    bool broken;                          /* no further calls */
+    double failed_at;                     /* when the first failure of the call was seen; 0: none */
+    int64_t kills; /* for want of memory, when the ranks were started; -1: not counted */
     struct worker_failures failures;
 };
 
@@ -61,6 +65,9 @@ struct workers {
 enum err_code workers_start_rank(struct workers *w, int rank, struct err *err) ERR_USED;
 /* Kills the process if it runs, waits for it, and closes what belongs to it. */
 void workers_end_rank(struct rank *r);
+
+/* workers_launch.c: ranks 1 .. world - 1 are those of o.launch. */
+enum err_code workers_adopt(struct workers *w, struct err *err) ERR_USED;
 
 /* workers_watch.c: serves the ranks until none of those asked (or starting) is left, or the first
  * failure is `grace_s` old. */

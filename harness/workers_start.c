@@ -117,7 +117,7 @@ void workers_end_rank(struct rank *r)
 {
     if (r->pid > 0) {
         kill(r->pid, SIGKILL);
-        while (waitpid(r->pid, &r->status, 0) < 0 && errno == EINTR) continue;
+        while (!r->adopted && waitpid(r->pid, &r->status, 0) < 0 && errno == EINTR) continue;
         r->pid = -1;
     }
     shut(r->pidfd);

@@ -68,6 +68,26 @@ static void take_error(struct workers *w, struct rank *r, const struct wire_mess
     workers_fail(w, r, empty ? WORKER_EMPTY : WORKER_BROKEN, err_line(&err, line, sizeof line));
 }
 
+/* A piece ahead of the reply. One that comes too late, or after one was refused, only gets its
+ * answer, so that the rank goes on to its end. */
+static void take_part(struct workers *w, struct rank *r, const struct wire_message *m)
+{
+    struct err err = ERR_INIT;
+    char line[ERR_LINE];
+    const struct worker_reply part = {r->rank, m->data, m->bytes, m->segment, m->segments};
+    if (!w->request || !w->request->part || r->wire.out_sent < r->wire.out_bytes) {
+        workers_fail(w, r, WORKER_BROKEN, "a piece that nobody asked for");
+        return;
+    }
+    bool take = r->state == RANK_ASKED && w->refused.code == ERR_OK;
+    if (take) (void)!w->request->part(w->request->part_ctx, &part, &w->refused);
+    const unsigned char taken = take && w->refused.code == ERR_OK;
+    const struct wire_message answer = {
+        .kind = WIRE_TAKEN, .call = w->call, .data = &taken, .bytes = 1};
+    if (wire_queue(&r->wire, &answer, &err) != ERR_OK || wire_flush(&r->wire, &err) == WIRE_FAILED)
+        workers_fail(w, r, WORKER_BROKEN, err_line(&err, line, sizeof line));
+}
+
 static void take_message(struct workers *w, struct rank *r, const struct wire_message *m)
 {
     char text[ERR_PART];
@@ -76,6 +96,8 @@ static void take_message(struct workers *w, struct rank *r, const struct wire_me
         workers_fail(w, r, WORKER_WRONG_RANK, text);
     } else if (m->kind == WIRE_HELLO && r->state == RANK_STARTING) {
         r->state = RANK_IDLE;
+    } else if (m->kind == WIRE_PART && m->call == w->call) {
+        take_part(w, r, m);
     } else if (m->kind != WIRE_REPLY && m->kind != WIRE_ERROR) {
         snprintf(text, sizeof text, "a message of kind %d", (int)m->kind);
         workers_fail(w, r, WORKER_BROKEN, text);
@@ -136,10 +158,27 @@ static void send_pending(struct workers *w, struct rank *r)
 
 /* ---- processes ---- */
 
+/* A launcher's process cannot be waited for: it has ended when its descriptor says so. */
+static void take_adopted_end(struct workers *w, struct rank *r)
+{
+    struct pollfd p = {r->pidfd, POLLIN, 0};
+    if (poll(&p, 1, 0) <= 0) return;
+    r->pid = -1;
+    close(r->pidfd);
+    r->pidfd = -1;
+    read_messages(w, r);
+    if (w->closing) return;
+    workers_fail(w, r, WORKER_EXITED, "ended; with which status, its launcher knows");
+}
+
 /* The process has ended: what it sent and wrote before counts first. */
 static void take_end(struct workers *w, struct rank *r)
 {
     int status;
+    if (r->adopted) {
+        take_adopted_end(w, r);
+        return;
+    }
     pid_t got = waitpid(r->pid, &status, WNOHANG);
     if (got == 0 || (got < 0 && errno == EINTR)) return;
     r->status = status;

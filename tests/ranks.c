@@ -164,6 +164,21 @@ static enum err_code add_one(struct worker *w, struct err *err)
     return err->code;
 }
 
+/* As many pieces as the number says, piece i with 64 doubles i; only the named rank hands any over.
+ */
+static enum err_code pieces(struct worker *w, struct err *err)
+{
+    struct segment s = SEGMENT_INIT;
+    int64_t wanted = is_for(w) ? number(w) : 0; /* a piece takes the request's words away */
+    for (int64_t i = 0; i < wanted && err->code == ERR_OK; i++) {
+        if (segment_reserve(&s, "assay-piece", 64 * sizeof(double), err) != ERR_OK) break;
+        for (int k = 0; k < 64; k++) ((double *)(void *)s.data)[k] = (double)i;
+        (void)!worker_part(w, &i, sizeof i, i % 2 ? &s : NULL, err);
+    }
+    segment_free(&s);
+    return err->code == ERR_OK ? worker_reply(w, "all", 3, err) : err->code;
+}
+
 static enum err_code sleep_long(struct worker *w, struct err *err)
 {
     if (is_for(w)) nap(number(w));
@@ -189,7 +204,7 @@ static const struct worker_task tasks[] = {
     {"storm", storm},       {"skip", go_past},      {"flood", flood},
     {"complain", complain}, {"tensor", tensor},     {"copy", copy},
     {"add one", add_one},   {"sleep", sleep_long},  {"end dirty", end_dirty},
-    {NULL, NULL},
+    {"pieces", pieces},     {NULL, NULL},
 };
 
 /* ---- for tests ---- */

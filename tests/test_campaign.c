@@ -112,6 +112,23 @@ static void model_that_hosts_it_nowhere__is_inert__and_no_such_fault_is_refused(
     json_decref(r);
 }
 
+/* An op that no layer calls has a site all the same. */
+static void fault_outside_of_the_layers__is_injected(void **state)
+{
+    static const char *const include[] = {"logits.tied_to_embedding", NULL};
+    struct campaign_options o = options(include);
+    struct err err = ERR_INIT;
+    json_t *r;
+    (void)state;
+    o.clean = 0;
+    (void)!run(&o, &r, &err);
+    assert_ok(&err);
+    assert_int_equal(field_int(r, "injected"), field_int(r, "cases"));
+    assert_int_equal(field_int(r, "named"), field_int(r, "cases"));
+    assert_int_equal(listed(r, "never"), 0);
+    json_decref(r);
+}
+
 /* The same jobs, whoever does them. */
 static void workers__do_not_change_the_result(void **state)
 {
@@ -170,7 +187,9 @@ static void proofs__of_the_diagnosis__give_no_wrong_name(void **state)
     (void)state;
     o.clean = 0;
     o.workers = 2;
+    setenv("ASSAY_PROGRAM_FILE", ASSAY_PROGRAM, 1); /* the ranks of tp.partial_sum_lost */
     (void)!run(&o, &r, &err);
+    unsetenv("ASSAY_PROGRAM_FILE");
     assert_ok(&err);
     assert_true(field_int(r, "proofs") >= 5);
     assert_int_equal(field_int(r, "wrong_names"), 0);
@@ -196,7 +215,7 @@ static void effect__is_told_in_bounds__of_its_own(void **state)
     assert_ptr_equal(b, campaign_base(&c, &j, &err)); /* made once */
     struct subject other;
     (void)!subject_run(&other, &loaded, &one.tokens,
-                       (struct subject_how){"hf4", ORDER_F64, 1, NULL, NULL}, NULL, &err);
+                       (struct subject_how){.profile = "hf4", .threads = 1}, NULL, &err);
     assert_ok(&err);
     assert_int_equal(subject_differ(&b->subject, &other, 0), -1);
     int64_t at = 0;
@@ -332,6 +351,7 @@ int main(void)
         cmocka_unit_test(broken_detector__is_a_miss__never_a_pass),
         cmocka_unit_test(alarm_on_clean_runs__is_red),
         cmocka_unit_test(model_that_hosts_it_nowhere__is_inert__and_no_such_fault_is_refused),
+        cmocka_unit_test(fault_outside_of_the_layers__is_injected),
         cmocka_unit_test(workers__do_not_change_the_result),
         cmocka_unit_test(calls__that_fail__are_coped_with_or_said),
         cmocka_unit_test(proofs__of_the_diagnosis__give_no_wrong_name),

@@ -27,7 +27,7 @@ static struct config run(const struct campaign_case *c)
     struct subject s;
     (void)!loaded_open(&l, c->model, &err);
     assert_ok(&err);
-    (void)!subject_run(&s, &l, &c->tokens, (struct subject_how){"hf4", ORDER_F64, 1, NULL, NULL},
+    (void)!subject_run(&s, &l, &c->tokens, (struct subject_how){.profile = "hf4", .threads = 1},
                        NULL, &err);
     assert_ok(&err);
     assert_int_equal(s.rows, c->tokens.count);
@@ -158,9 +158,10 @@ static bool orders_differ(void **state, uint64_t seed)
     (void)!loaded_open(&l, c.model, &err);
     assert_ok(&err);
     for (int o = 0; o < ORDERS; o++) {
-        (void)!subject_run(&s[o], &l, &c.tokens,
-                           (struct subject_how){"vllm", (enum subject_order)o, 2, NULL, NULL}, NULL,
-                           &err);
+        (void)!subject_run(
+            &s[o], &l, &c.tokens,
+            (struct subject_how){.profile = "vllm", .order = (enum subject_order)o, .threads = 2},
+            NULL, &err);
         assert_ok(&err);
     }
     assert_int_equal(subject_differ(&s[0], &s[0], 0), -1);
@@ -202,7 +203,7 @@ static void heads__are_of_both_kinds_and_can_be_run(void **state)
         normed += h.config.norm_before_residual;
         mapped += h.mapped;
         fed_normed += h.config.norm_output;
-        const struct subject_how how = {"hf4", ORDER_F64, 1, c.head, NULL};
+        const struct subject_how how = {.profile = "hf4", .threads = 1, .head = c.head};
         (void)!subject_run(&s, &l, &c.tokens, how, NULL, &err);
         assert_ok(&err);
         assert_int_equal(s.draft_rows, c.tokens.count - c.tokens.sequences);

@@ -352,6 +352,44 @@ static void stop__calls_the_others_out_and_a_new_epoch_starts_afresh(void **stat
     }
 }
 
+/* What a rank says while it waits elsewhere; NULL: it is over. */
+static void hear(void *ctx, const char *what)
+{
+    snprintf(ctx, COLLECTIVE_NAME, "%s", what ? what : "over");
+}
+
+static void watch_body(struct member *m)
+{
+    char heard[COLLECTIVE_NAME] = "";
+    struct err lost = ERR_INIT;
+    m->shm.waiting = hear;
+    m->shm.ctx = heard;
+    (void)!collective_watch(&m->c, "sum of moe, layer 3", &m->err);
+    if (strcmp(heard, "sum of moe, layer 3") != 0) err_set(&m->err, ERR_DIFF, "watch|%s", heard);
+    (void)!collective_watch(&m->c, NULL, &m->err);
+    if (strcmp(heard, "over") != 0) err_set(&m->err, ERR_DIFF, "watch|%s", heard);
+    m->shm.waiting = NULL;
+    (void)!collective_barrier(&m->c, "all have looked", &m->err);
+    if (m->c.rank == 1) collective_shm_stop(&starter, 1);
+    for (int i = 0; i < 20000 && m->c.rank != 1; i++) {
+        if (collective_watch(&m->c, "the device", &lost) != ERR_OK) break;
+        nap(1);
+    }
+    if (collective_watch(&m->c, NULL, &m->err) != ERR_OK) return;
+    if (m->c.rank != 1 && (lost.code != ERR_PROCESS || lost.rank != 1))
+        err_set(&m->err, ERR_DIFF, "watch|rank 1 not blamed|%d|1", lost.rank);
+}
+
+static void watch__tells_of_a_wait_elsewhere__and_hears_of_a_rank_that_failed(void **state)
+{
+    (void)state;
+    together(3, watch_body, NULL);
+    struct collective alone;
+    struct err err = ERR_INIT;
+    collective_self(&alone);
+    assert_int_equal(collective_watch(&alone, "the device", &err), ERR_OK);
+}
+
 static pthread_barrier_t gate; /* of the threads, not ours to test */
 
 static void epochs_body(struct member *m)
@@ -394,6 +432,7 @@ int main(void)
         cmocka_unit_test(call__that_differs_is_named_on_every_rank),
         cmocka_unit_test(member__that_does_not_come_is_named_at_the_deadline),
         cmocka_unit_test(stop__calls_the_others_out_and_a_new_epoch_starts_afresh),
+        cmocka_unit_test(watch__tells_of_a_wait_elsewhere__and_hears_of_a_rank_that_failed),
         cmocka_unit_test(epoch__makes_a_stopped_group_whole_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,8 @@ static void write_subject(const struct beside *b, const char *fault, const char 
     struct err err = ERR_INIT;
     struct faults faults = {0};
     struct subject s;
-    const struct subject_how how = {"hf4", order, 1, b->c.head, NULL};
+    const struct subject_how how = {
+        .profile = "hf4", .order = order, .threads = 1, .head = b->c.head};
     char glob[64] = "";
     snprintf(glob, sizeof glob, "%.*s", taps ? (int)strcspn(taps, "+") : 0, taps ? taps : "");
     if (fault && faults_add(&faults, fault, &err) != ERR_OK) assert_ok(&err);
@@ -164,7 +165,7 @@ static uint16_t *fused_under(const struct beside *b, const char *head, const cha
     struct subject s;
     int64_t i = 0;
     uint16_t *out = NULL;
-    const struct subject_how how = {"hf4", ORDER_F64, 1, head, NULL};
+    const struct subject_how how = {.profile = "hf4", .threads = 1, .head = head};
     if (fault && faults_add(&list, fault, &err) != ERR_OK) assert_ok(&err);
     if (subject_run(&s, &b->loaded, &b->c.tokens, how, &list, &err) != ERR_OK) assert_ok(&err);
     while (s.taps[i].kind != TAP_DRAFT_FUSED) i++;

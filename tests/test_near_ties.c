@@ -184,7 +184,8 @@ static void write_subject(struct stress *s, const char *profile, enum subject_or
     struct subject subject;
     struct err err = ERR_INIT;
     (void)!subject_run(&subject, &s->loaded, &s->c.tokens,
-                       (struct subject_how){profile, order, 1, NULL, NULL}, NULL, &err);
+                       (struct subject_how){.profile = profile, .order = order, .threads = 1}, NULL,
+                       &err);
     assert_ok(&err);
     (void)!subject_write(&subject, &s->c.tokens, profile, s->path, &err);
     assert_ok(&err);

@@ -99,6 +99,28 @@ static void fault__is_caught_and_named(void **state)
     }
 }
 
+/* A rank says that itself, and the others what followed. */
+static void fault__of_a_collective__is_an_error_of_the_rank_that_drops_out(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"proc.nccl_abort@rank=1", "proc.nccl_abort@rank=1,step=7"};
+    ranks_setup(NULL);
+    for (int i = 0; i < 2; i++) {
+        struct err err = ERR_INIT;
+        struct workers_options o = ranks_options(RANKS);
+        o.fault = texts[i];
+        struct workers *w = ranks_open(&o);
+        ranks_fail(w, "storm", "0 12", &err);
+        const struct worker_failures *f = workers_failures(w);
+        assert_err(&err, ERR_PROCESS, "collective", "rank 1", "it is aborted", NULL);
+        assert_int_equal(err.rank, GUILTY);
+        assert_int_equal(f->of[0].outcome, WORKER_ERROR);
+        assert_false(f->of[0].consequence);
+        for (int k = 1; k < f->count; k++) assert_true(f->of[k].consequence);
+        ranks_close(w);
+    }
+}
+
 static void fault__in_a_later_call_leaves_the_earlier_ones_alone(void **state)
 {
     (void)state;
@@ -137,7 +159,7 @@ static void table__has_every_fault_of_a_process(void **state)
     for (int i = 0; fault_at(i); i++) {
         const struct fault_row *f = fault_at(i);
         if (f->stage != FAULT_PROCESS) continue;
-        bool there = false;
+        bool there = strcmp(f->id, "proc.nccl_abort") == 0; /* above: it ends no rank */
         for (int k = 0; k < ROWS; k++)
             there |= strncmp(rows[k].fault, f->id, strlen(f->id)) == 0 &&
                      rows[k].fault[strlen(f->id)] == '@';
@@ -156,6 +178,7 @@ int main(int argc, char **argv)
     if (ranks_main(argc, argv, &status)) return status;
     const struct CMUnitTest tests[] = {
         TEST(fault__is_caught_and_named),
+        TEST(fault__of_a_collective__is_an_error_of_the_rank_that_drops_out),
         TEST(fault__in_a_later_call_leaves_the_earlier_ones_alone),
         TEST(fault__that_no_rank_can_read_stops_the_start),
         TEST(table__has_every_fault_of_a_process),

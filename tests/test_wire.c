@@ -242,7 +242,7 @@ static void receive__names_what_is_wrong_with_a_header(void **state)
     header_is_refused(state, 0, 0x64636261, 4, "61 62 63 64, no frame");
     header_is_refused(state, 4, 9, 2, "version 9, of another build");
     header_is_refused(state, 6, 0, 2, "kind 0");
-    header_is_refused(state, 6, WIRE_KINDS, 2, "kind 6");
+    header_is_refused(state, 6, WIRE_KINDS, 2, "kind 8");
     header_is_refused(state, 12, 9, 2, "9 segments in 5 bytes");
     header_is_refused(state, 12, 1, 2, "1 segments in 5 bytes");
     header_is_refused(state, 24, UINT64_MAX, 8, "18446744073709551615 bytes");

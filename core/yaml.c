@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <libfyaml.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct reader {
@@ -99,6 +100,37 @@ static enum err_code read_list(struct reader *r, struct fy_node *n, int depth,
     return ERR_OK;
 }
 
+static int by_key(const void *x, const void *y)
+{
+    const struct yaml_node *a = *(const struct yaml_node *const *)x;
+    const struct yaml_node *b = *(const struct yaml_node *const *)y;
+    int order = strcmp(a->key, b->key);
+    if (order) return order;
+    return a->key_line != b->key_line ? (a->key_line > b->key_line) - (a->key_line < b->key_line)
+                                      : a->key_column - b->key_column;
+}
+
+/* A mapping may hold tens of thousands of keys: they are sorted, not compared each with each (the
+ * parser would). */
+static enum err_code refuse_duplicates(struct reader *r, const struct yaml_node *map)
+{
+    int64_t count = 0, i = 0;
+    for (const struct yaml_node *c = map->child; c; c = c->next) count++;
+    if (count < 2) return ERR_OK;
+    const struct yaml_node **key = malloc((size_t)count * sizeof *key);
+    if (!key)
+        return err_set(r->err, ERR_MEMORY, "parse YAML|%s|no memory for %lld keys|enough", r->path,
+                       (long long)count);
+    for (const struct yaml_node *c = map->child; c; c = c->next) key[i++] = c;
+    qsort(key, (size_t)count, sizeof *key, by_key);
+    for (i = 1; i < count && strcmp(key[i - 1]->key, key[i]->key) != 0; i++) {
+    }
+    if (i < count)
+        yaml_bad_key(r->path, key[i], "parse YAML", "a duplicate key", "each once", r->err);
+    free(key);
+    return r->err->code;
+}
+
 static enum err_code read_map(struct reader *r, struct fy_node *n, int depth, struct yaml_node *out)
 {
     void *it = NULL;
@@ -114,13 +146,9 @@ static enum err_code read_map(struct reader *r, struct fy_node *n, int depth, st
         c->key = k.text;
         c->key_line = k.line;
         c->key_column = k.column;
-        for (const struct yaml_node *o = out->child; o != c; o = o->next) {
-            if (strcmp(o->key, c->key) == 0)
-                return yaml_bad_key(r->path, c, "parse YAML", "a key twice", "once", r->err);
-        }
         if (value && read_node(r, value, depth + 1, c) != ERR_OK) return r->err->code;
     }
-    return ERR_OK;
+    return refuse_duplicates(r, out);
 }
 
 static enum err_code read_node(struct reader *r, struct fy_node *n, int depth,
@@ -225,16 +253,16 @@ static enum err_code refuse_directives(struct reader *r, const char *text, int64
     return ERR_OK;
 }
 
-enum err_code yaml_parse(const char *text, int64_t size, const char *path, struct arena *a,
-                         struct yaml_node **out, struct err *err)
+enum err_code yaml_parse_within(const char *text, int64_t size, int64_t most, const char *path,
+                                struct arena *a, struct yaml_node **out, struct err *err)
 {
     struct reader r = {.path = path, .arena = a, .err = err, .line = 1, .column = 1};
     struct fy_diag_cfg diag_cfg;
     *out = NULL;
     if (size == 0) return err_set(err, ERR_INPUT, "parse YAML|%s:1:1|an empty file|a plan", path);
-    if (size > YAML_BYTES)
-        return err_set(err, ERR_INPUT, "parse YAML|%s:1:1|%lld bytes|at most %d", path,
-                       (long long)size, YAML_BYTES);
+    if (size > most)
+        return err_set(err, ERR_INPUT, "parse YAML|%s:1:1|%lld bytes|at most %lld", path,
+                       (long long)size, (long long)most);
     if (refuse_directives(&r, text, size) != ERR_OK) return err->code;
     fy_diag_cfg_default(&diag_cfg);
     diag_cfg.fp = NULL;
@@ -242,7 +270,8 @@ enum err_code yaml_parse(const char *text, int64_t size, const char *path, struc
     diag_cfg.user = &r;
     struct fy_diag *diag = fy_diag_create(&diag_cfg);
     if (diag) fy_diag_set_collect_errors(diag, true);
-    struct fy_parse_cfg cfg = {.flags = FYPCF_DEFAULT_PARSE, .diag = diag};
+    struct fy_parse_cfg cfg = {.flags = FYPCF_DEFAULT_PARSE | FYPCF_ALLOW_DUPLICATE_KEYS,
+                               .diag = diag};
     struct fy_parser *parser = diag ? fy_parser_create(&cfg) : NULL;
     enum err_code rc;
     if (!parser)
@@ -254,4 +283,10 @@ enum err_code yaml_parse(const char *text, int64_t size, const char *path, struc
     if (parser) fy_parser_destroy(parser);
     if (diag) fy_diag_destroy(diag);
     return rc;
+}
+
+enum err_code yaml_parse(const char *text, int64_t size, const char *path, struct arena *a,
+                         struct yaml_node **out, struct err *err)
+{
+    return yaml_parse_within(text, size, YAML_BYTES, path, a, out, err);
 }

@@ -31,6 +31,10 @@ struct yaml_node {
 enum err_code yaml_parse(const char *text, int64_t size, const char *path, struct arena *a,
                          struct yaml_node **out, struct err *err) ERR_USED;
 
+/* The same for a file of up to `most` bytes. */
+enum err_code yaml_parse_within(const char *text, int64_t size, int64_t most, const char *path,
+                                struct arena *a, struct yaml_node **out, struct err *err) ERR_USED;
+
 /* ERR_INPUT "what|path:line:column|found|wanted", at the value or at its key. */
 enum err_code yaml_bad(const char *path, const struct yaml_node *n, const char *what,
                        const char *found, const char *wanted, struct err *err);

@@ -18,7 +18,7 @@
 static const struct verb *const verbs[] = {
     &verb_forward,  &verb_diff,  &verb_op,      &verb_generate, &verb_synth, &verb_doctor,
     &verb_cover,    &verb_run,   &verb_inspect, &verb_extract,  &verb_fault, &verb_bench,
-    &verb_quote,  NULL,
+    &verb_contract, &verb_quote, NULL,
 };
 
 static void print_usage(FILE *f)

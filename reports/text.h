@@ -17,4 +17,7 @@ void report_plan_text(const json_t *result, FILE *out, bool colour, int rows_max
 /* The result of `inspect`. `lines_max`: lines of problems, 0: all. */
 void report_inspect_text(const json_t *result, FILE *out, bool colour, int lines_max);
 
+/* The result of `contract check`. `lines_max`: about as many lines, 0: all. */
+void report_check_text(const json_t *result, FILE *out, bool colour, int lines_max);
+
 #endif

@@ -115,14 +115,25 @@ def folder_tree(root, problems):
     return Tree(root, paths, lambda path: read_file(os.path.join(root, path)), root)
 
 
+def is_script(path):
+    """A file without an ending whose first line asks for python."""
+    if "." in os.path.basename(path):
+        return False
+    with open(path, "rb") as stream:
+        first = stream.read(256).partition(b"\n")[0]
+    return first.startswith(b"#!") and b"python" in first
+
+
 def open_tree(path, problems):
     """The tree of a PATH that exists."""
     if os.path.isdir(path):
         return folder_tree(path, problems)
     if not os.path.isfile(path):
         raise Refusal("open", path, "no regular file", "a folder, a .py file, a wheel or an sdist")
+    folder, name = os.path.split(path)
     if path.endswith((".py", ".pyi")):
-        folder, name = os.path.split(path)
         return Tree(path, [name], lambda p: read_file(os.path.join(folder, p)), folder or ".")
+    if is_script(path):
+        return Tree(path, [name + ".py"], lambda p: read_file(path), folder or ".")
     paths, read = open_archive(path, wanted, problems)
     return Tree(path, paths, read)

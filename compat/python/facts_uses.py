@@ -263,11 +263,19 @@ class Tree:
             facts["parts"] = []
 
     def _e_JoinedStr(self, node, facts):
-        parts = [self.of(v.value if isinstance(v, ast.FormattedValue) else v) for v in node.values]
+        parts = [self.shown(v) if isinstance(v, ast.FormattedValue) else self.of(v) for v in node.values]
         for part in parts:
             if part["e"] == "str":
                 part["line"] = node.lineno  # before 3.12 all pieces have it
         facts.update(e="fstr", parts=parts)
+
+    def shown(self, node):
+        """What stands in braces; {x!r} as the call repr(x) that it is."""
+        facts = self.of(node.value)
+        if node.conversion in (ord("r"), ord("a")):
+            name = {"e": "name", "line": facts["line"], "id": "repr" if node.conversion == ord("r") else "ascii"}
+            facts = {"e": "call", "line": facts["line"], "func": name, "args": [facts], "kw": []}
+        return facts
 
     def _items(self, node, facts, kind):
         facts.update(e=kind, items=self.many(node.elts))
@@ -314,6 +322,11 @@ class Tree:
     def _e_Lambda(self, node, facts):
         facts.update(e="lambda", params=self.parameters(node.args), body=self.of(node.body))
 
+    def _e_Yield(self, node, facts):
+        facts.update(e="yield", value=self.maybe(node.value))
+
+    _e_YieldFrom = _e_Yield
+
     def _e_Await(self, node, facts):
         facts.update(e="await", value=self.of(node.value))
 
@@ -346,4 +359,8 @@ def module_uses(tree, text, file, problems):
     """The entry of one module in the list."""
     def problem(line, what):
         problems.add(file, line, what)
-    return {"file": file, "body": Tree(problem, text).body(tree.body)}
+    nodes = Tree(problem, text)
+    facts = {"file": file, "body": nodes.body(tree.body)}
+    if nodes.suppress:
+        facts["comments"] = {str(line): reason for line, reason in sorted(nodes.suppress.items())}
+    return facts

@@ -1,0 +1,387 @@
+/* judge_expr.c: expressions as values. */
+#include "compat/judge_parts.h"
+
+#include <string.h>
+
+/* ---- names and attributes ---- */
+
+static const struct value *eval_name(struct frame *f, const struct expr *e)
+{
+    const struct value *v = name_find(f, e->text);
+    if (!v) v = star_find(f->run, f->module, e->text);
+    if (!v && f->module->star_open) v = &value_unknown;
+    if (!v) v = value_of_kind(f->run, VALUE_OUTSIDE, e->text);
+    const struct value *hint = hint_for(f, e->text, v);
+    if (v->kind == VALUE_BROKEN) find_fold(f, v->cause, e->line);
+    return hint ? hint : v;
+}
+
+static const struct value *eval_attr(struct frame *f, const struct expr *e)
+{
+    const char *path = expr_path(f->run, e);
+    const struct value *known = path ? env_find(f->env.top, path) : NULL;
+    const struct value *base = eval(f, e->left);
+    if (known) return known;
+    const struct value *v =
+        attr_of(f, base, e->text, e->line, path ? expr_path(f->run, e->left) : NULL, false);
+    const struct value *hint = path ? hint_for(f, path, v) : NULL;
+    return hint ? hint : v;
+}
+
+/* ---- calls ---- */
+
+static void add_name(struct args *out, const char *name, const struct value *v)
+{
+    out->name[out->names] = name;
+    out->value[out->names++] = v;
+}
+
+/* Room for what stars of known things spread out. */
+static void count_args(const struct value *const *star, const struct value *const *dstar,
+                       const struct expr *call, int *pos, int *names)
+{
+    *pos = call->items;
+    *names = call->kws;
+    for (int i = 0; i < call->items; i++) {
+        if (star[i] && star[i]->kind == VALUE_ITEMS) *pos += star[i]->items;
+    }
+    for (int i = 0; i < call->kws; i++) {
+        if (dstar[i] && dstar[i]->kind == VALUE_DICT) *names += dstar[i]->items;
+    }
+}
+
+static void spread_star(struct args *out, const struct value *v)
+{
+    bool fixed = v->kind == VALUE_ITEMS && !v->open;
+    if (!fixed) {
+        out->star = true;
+        return;
+    }
+    for (int i = 0; i < v->items; i++) out->pos[out->count++] = v->item[i];
+}
+
+static void spread_dict(struct args *out, const struct value *v)
+{
+    if (v->kind != VALUE_DICT) {
+        out->dstar = true;
+        return;
+    }
+    for (int i = 0; i < v->items; i++) {
+        if (v->key[i])
+            add_name(out, v->key[i], v->item[i]);
+        else
+            out->dstar = true;
+    }
+    out->dstar |= v->open;
+}
+
+void eval_args(struct frame *f, const struct expr *call, struct args *out)
+{
+    struct judge_run *r = f->run;
+    const struct value **one = run_take(r, call->items, sizeof *one);
+    const struct value **kw = run_take(r, call->kws, sizeof *kw);
+    const struct value **star = run_take(r, call->items, sizeof *star);
+    const struct value **dstar = run_take(r, call->kws, sizeof *dstar);
+    int pos, names;
+    *out = (struct args){.call = call};
+    if (!run_ok(r)) return;
+    for (int i = 0; i < call->items; i++) {
+        const struct expr *e = call->item[i];
+        one[i] = eval(f, e->kind == EXPR_STAR ? e->left : e);
+        if (e->kind == EXPR_STAR) star[i] = one[i];
+    }
+    for (int i = 0; i < call->kws; i++) {
+        kw[i] = eval(f, call->kw[i].value);
+        if (!call->kw[i].name) dstar[i] = kw[i];
+    }
+    count_args(star, dstar, call, &pos, &names);
+    out->pos = run_take(r, pos, sizeof *out->pos);
+    out->name = run_take(r, names, sizeof *out->name);
+    out->value = run_take(r, names, sizeof *out->value);
+    if (!run_ok(r)) return;
+    for (int i = 0; i < call->items; i++) {
+        if (star[i])
+            spread_star(out, star[i]);
+        else
+            out->pos[out->count++] = one[i];
+    }
+    for (int i = 0; i < call->kws; i++) {
+        if (dstar[i])
+            spread_dict(out, dstar[i]);
+        else
+            add_name(out, call->kw[i].name, kw[i]);
+    }
+}
+
+static const struct value *eval_call(struct frame *f, const struct expr *e)
+{
+    const char *path = expr_path(f->run, e->left);
+    f->called = e->left->kind == EXPR_ATTR ? e->left->text : NULL;
+    const struct value *callee = eval(f, e->left);
+    f->called = NULL;
+    bool lib = callee->kind == VALUE_FUNCTION;
+    if (e->left->kind == EXPR_ATTR && !lib) called_note(f->run, e->left->text);
+    const struct value *known = call_special(f, callee, e);
+    if (known) return known;
+    const char *guard = path ? run_format(f->run, "%s()", path) : NULL;
+    bool probed = guard && env_find(f->env.top, guard) != NULL;
+    struct args a;
+    eval_args(f, e, &a);
+    if (f->raised) return &value_unknown;
+    change_by_method(f, e);
+    change_by_call(f, callee, e);
+    unsigned guards = f->guards;
+    if (probed) { /* somebody asked what it takes */
+        f->mute++;
+        f->guards = 0;
+    }
+    f->discarded = f->alone == e;
+    const struct value *v = call_value(f, callee, &a, path, e->line);
+    f->discarded = false;
+    if (probed) {
+        f->mute--;
+        f->guards = guards;
+    }
+    return v;
+}
+
+/* ---- literals ---- */
+
+static const struct value *eval_items(struct frame *f, const struct expr *e, const char *kind)
+{
+    const struct value **item = run_take(f->run, e->items, sizeof *item);
+    bool open = false;
+    int n = 0;
+    for (int i = 0; i < e->items; i++) {
+        const struct expr *one = e->item[i];
+        const struct value *v = eval(f, one->kind == EXPR_STAR ? one->left : one);
+        open |= one->kind == EXPR_STAR;
+        if (item) item[n++] = v;
+    }
+    return value_make(f->run, (struct value){.kind = VALUE_ITEMS,
+                                             .text = kind,
+                                             .item = item,
+                                             .items = n,
+                                             .open = open || !item != (e->items == 0)});
+}
+
+static const struct value *eval_dict(struct frame *f, const struct expr *e)
+{
+    const struct value **item = run_take(f->run, e->items, sizeof *item);
+    const char **key = run_take(f->run, e->items, sizeof *key);
+    struct value v = {.kind = VALUE_DICT, .item = item, .key = key};
+    for (int i = 0; i < e->items; i++) {
+        const struct value *k = e->key[i] ? eval(f, e->key[i]) : NULL;
+        const struct value *one = eval(f, e->item[i]);
+        if (!item || !key) continue;
+        item[v.items] = one;
+        key[v.items++] = k && k->kind == VALUE_STR ? k->text : NULL;
+        v.open |= !k || k->kind != VALUE_STR;
+    }
+    return value_make(f->run, v);
+}
+
+static const struct value *eval_const(struct frame *f, const struct expr *e)
+{
+    switch (e->value) {
+    case CONST_NONE:
+        return value_of_kind(f->run, VALUE_NONE, NULL);
+    case CONST_NUMBER:
+        return value_make(f->run, (struct value){.kind = VALUE_NUMBER, .number = e->number});
+    default:
+        return value_bool(f->run, e->value == CONST_TRUE);
+    }
+}
+
+/* ---- the rest ---- */
+
+static const struct value *eval_bool(struct frame *f, const struct expr *e)
+{
+    struct env before = f->env;
+    const struct value *sum = NULL;
+    bool is_and = strcmp(e->text, "and") == 0;
+    for (int i = 0; i < e->items && !f->raised; i++) {
+        const struct value *v = eval(f, e->item[i]);
+        int t = value_truth(v);
+        bool last = i + 1 == e->items || (t >= 0 && (t == 1) != is_and);
+        /* `a or b` is never a false a, `a and b` never a true one */
+        if (last)
+            sum = value_join(f->run, sum, v);
+        else if (t < 0)
+            sum = value_join(f->run, sum, is_and ? v : value_without_none(f->run, v));
+        if (last) break;
+        assume(f, e->item[i], is_and);
+    }
+    f->env.top = before.top;
+    return sum ? sum : &value_unknown;
+}
+
+static const struct value *eval_choice(struct frame *f, const struct expr *e)
+{
+    int t = value_truth(eval(f, e->left));
+    const struct value *a = NULL, *b = NULL;
+    struct env before = f->env;
+    if (t != 0) {
+        assume(f, e->left, true);
+        a = eval(f, e->right);
+    }
+    f->env = before;
+    if (t != 1) {
+        assume(f, e->left, false);
+        b = eval(f, e->third);
+    }
+    f->env = before;
+    return value_join(f->run, a, b);
+}
+
+static const struct value *eval_comp(struct frame *f, const struct expr *e)
+{
+    struct env before = f->env;
+    for (int i = 0; i < e->loops; i++) {
+        assign(f, e->loop[i].target, value_element(f, eval(f, e->loop[i].iter)));
+        for (int j = 0; j < e->loop[i].tests; j++) {
+            eval(f, e->loop[i].test[j]);
+            assume(f, e->loop[i].test[j], true);
+        }
+    }
+    const struct value *item[2] = {&value_unknown, &value_unknown};
+    for (int i = 0; i < e->items; i++) {
+        const struct value *v = eval(f, e->item[i]);
+        if (i < 2) item[i] = v;
+    }
+    f->env = before;
+    if (strcmp(e->text, "dict") != 0)
+        return value_generic(f->run, strcmp(e->text, "generator") == 0 ? "Iterator" : e->text,
+                             item[0]);
+    const struct value **both = run_take(f->run, 2, sizeof *both);
+    if (!both) return &value_unknown;
+    both[0] = item[0];
+    both[1] = item[1];
+    return value_make(
+        f->run, (struct value){.kind = VALUE_GENERIC, .text = "dict", .item = both, .items = 2});
+}
+
+static const struct value *eval_binop(struct frame *f, const struct expr *e)
+{
+    const struct value *a = eval(f, e->left), *b = eval(f, e->right);
+    if (a->kind == VALUE_BROKEN) return a;
+    if (strcmp(e->text, "|") == 0 && a->kind == VALUE_DICT && b->kind == VALUE_DICT) {
+        int n = a->items + b->items;
+        struct value v = {.kind = VALUE_DICT, .open = a->open || b->open, .items = n};
+        const struct value **item = run_take(f->run, n, sizeof *item);
+        const char **key = run_take(f->run, n, sizeof *key);
+        if (!item || !key) return &value_unknown;
+        for (int i = 0; i < n; i++) {
+            const struct value *of = i < a->items ? a : b;
+            int at = i < a->items ? i : i - a->items;
+            item[i] = of->item[at];
+            key[i] = of->key[at];
+        }
+        v.item = item;
+        v.key = key;
+        return value_make(f->run, v);
+    }
+    bool repeated = strcmp(e->text, "*") == 0 && a->kind == VALUE_ITEMS;
+    bool added = strcmp(e->text, "+") == 0 && a->kind == VALUE_ITEMS && b->kind == VALUE_ITEMS;
+    if (repeated || added)
+        return value_generic(f->run, a->text,
+                             added ? value_join(f->run, value_element(f, a), value_element(f, b))
+                                   : value_element(f, a));
+    return &value_unknown;
+}
+
+static const struct value *eval_sub(struct frame *f, const struct expr *e)
+{
+    const struct value *v = eval(f, e->left), *index = eval(f, e->right);
+    judge_subscript(f, v, index, e->line);
+    return value_index(f, v, index, e);
+}
+
+static const struct value *eval_lambda(struct frame *f, const struct expr *e)
+{
+    struct env before = f->env;
+    for (int i = 0; i < e->params; i++) env_bind(f, e->param[i].name, &value_unknown);
+    eval(f, e->third);
+    f->env = before;
+    struct own_function *fn = run_take(f->run, 1, sizeof *fn);
+    if (!fn) return &value_unknown;
+    *fn = (struct own_function){.lambda = e, .module = f->module, .name = "lambda"};
+    return value_make(f->run, (struct value){.kind = VALUE_OWN_FUNCTION, .own_function = fn});
+}
+
+static const struct value *eval_compare(struct frame *f, const struct expr *e)
+{
+    const struct value *left = eval(f, e->left);
+    int all = 1;
+    for (int i = 0; i < e->items; i++) {
+        const struct value *right = eval(f, e->item[i]);
+        int t = compare_truth(f, left, e->op[i], right);
+        if (t <= 0 && all != 0) all = t;
+        left = right;
+    }
+    return all < 0 ? &value_unknown : value_bool(f->run, all);
+}
+
+static void eval_all(struct frame *f, const struct expr *e)
+{
+    if (e->left) eval(f, e->left);
+    if (e->right) eval(f, e->right);
+    for (int i = 0; i < e->items; i++) {
+        if (e->item[i]) eval(f, e->item[i]);
+    }
+}
+
+const struct value *eval(struct frame *f, const struct expr *e)
+{
+    const struct value *v;
+    int t;
+    if (f->raised || !run_ok(f->run)) return &value_unknown;
+    switch (e->kind) {
+    case EXPR_NAME:
+        return eval_name(f, e);
+    case EXPR_ATTR:
+        return eval_attr(f, e);
+    case EXPR_CALL:
+        return eval_call(f, e);
+    case EXPR_SUB:
+        return eval_sub(f, e);
+    case EXPR_CONST:
+        return eval_const(f, e);
+    case EXPR_STR:
+        named_collect(f->run, e->text);
+        return value_of_kind(f->run, VALUE_STR, e->text);
+    case EXPR_LIST:
+    case EXPR_TUPLE:
+    case EXPR_SET:
+        return eval_items(f, e,
+                          e->kind == EXPR_TUPLE  ? "tuple"
+                          : e->kind == EXPR_LIST ? "list"
+                                                 : "set");
+    case EXPR_DICT:
+        return eval_dict(f, e);
+    case EXPR_COMPARE:
+        return eval_compare(f, e);
+    case EXPR_BOOL:
+        return eval_bool(f, e);
+    case EXPR_NOT:
+        t = 1 - value_truth(eval(f, e->left));
+        return t > 1 ? &value_unknown : value_bool(f->run, t);
+    case EXPR_IFEXP:
+        return eval_choice(f, e);
+    case EXPR_LAMBDA:
+        return eval_lambda(f, e);
+    case EXPR_AWAIT:
+        return value_awaited(f, eval(f, e->left));
+    case EXPR_COMP:
+        return eval_comp(f, e);
+    case EXPR_WALRUS:
+        v = eval(f, e->right);
+        assign(f, e->left, v);
+        return v;
+    case EXPR_BINOP:
+        return eval_binop(f, e);
+    default:
+        eval_all(f, e);
+        return &value_unknown;
+    }
+}

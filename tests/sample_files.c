@@ -55,7 +55,7 @@ void dict_add(struct dict *d, const char *key, struct pt_value value)
     d->items[d->count++] = value;
 }
 
-void dict_set(struct dict *d, const char *key, const struct pt_value *value)
+void pt_dict_set(struct dict *d, const char *key, const struct pt_value *value)
 {
     int64_t i = 0;
     while (i < d->count && strcmp(d->keys[i].text, key) != 0) i++;

@@ -17,7 +17,7 @@ struct dict {
 };
 void dict_add(struct dict *d, const char *key, struct pt_value value);
 /* Changes the value of a key; `value` NULL: removes it. */
-void dict_set(struct dict *d, const char *key, const struct pt_value *value);
+void pt_dict_set(struct dict *d, const char *key, const struct pt_value *value);
 void dict_write(const struct dict *d, const char *path);
 
 #endif

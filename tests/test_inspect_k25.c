@@ -14,7 +14,7 @@
 enum { SHARDS = 64 };
 
 /* Layer i is shard i + 1, as published; the rest is in the last three. */
-static int shard_of(const struct layout_tensor *t)
+static int file_of(const struct layout_tensor *t)
 {
     if (t->layer >= 0) return t->layer;
     return t->dims == 1 ? 63 : t->out ? 62 : 61;
@@ -40,7 +40,7 @@ static int64_t write_shard(void **state, const struct layout *l, int shard)
     assert_non_null(entries);
     for (int64_t i = 0; i < l->count; i++) {
         const struct layout_tensor *t = &l->tensors[i];
-        if (shard_of(t) == shard)
+        if (file_of(t) == shard)
             entries[n++] = (struct st_entry){.name = t->name,
                                              .dtype = dtype_of(t),
                                              .dims = t->dims,
@@ -64,7 +64,7 @@ static void write_index(void **state, const struct layout *l, int64_t bytes)
     fprintf(f, "{\"metadata\": {\"total_size\": %lld}, \"weight_map\": {", (long long)bytes);
     for (int64_t i = 0; i < l->count; i++)
         fprintf(f, "%s\n\"%s\": \"%s\"", i ? "," : "", l->tensors[i].name,
-                shard_name(shard_of(&l->tensors[i])));
+                shard_name(file_of(&l->tensors[i])));
     fprintf(f, "}}\n");
     assert_int_equal(fclose(f), 0);
 }

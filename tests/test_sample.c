@@ -276,7 +276,7 @@ static void open__names_what_is_wrong(void **state)
         const struct wrong *w = &wrongs[i];
         struct dict d = layout(w->layout);
         struct pt_value v = zeros(w->dtype, w->dims < 0 ? 0 : w->dims, w->shape);
-        dict_set(&d, w->key, w->dims < 0 ? NULL : &v);
+        pt_dict_set(&d, w->key, w->dims < 0 ? NULL : &v);
         refused(state, &d, w->where, w->found);
         sample_files_free();
     }

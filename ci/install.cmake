@@ -23,8 +23,8 @@ install(TARGETS assay assay_static assay_shared
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS assay_faults LIBRARY DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/assay)
-# The extractor of `assay contract`: looked for in ../share/assay/python from the program, here as in the build folder.
-install(DIRECTORY compat/python/ DESTINATION ${CMAKE_INSTALL_DATADIR}/assay/python FILES_MATCHING PATTERN "*.py")
+# The extractor of `assay contract` and what `assay guard` puts into Pythons: looked for in ../share/assay/python from the program, here as in the build folder.
+install(DIRECTORY compat/python/ DESTINATION ${CMAKE_INSTALL_DATADIR}/assay/python FILES_MATCHING PATTERN "*.py" PATTERN "*.json")
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/assay)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/compat/python ${PROJECT_BINARY_DIR}/share/assay/python SYMBOLIC)
 install(DIRECTORY core/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/assay/core FILES_MATCHING PATTERN "*.h")

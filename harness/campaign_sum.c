@@ -90,12 +90,23 @@ static void add_ranks(struct sum *s, const json_t *record)
     if (caught && !json_is_true(json_object_get(record, "named"))) list(s, "unnamed", record);
 }
 
+/* How often each fault was injected, and how often that was caught. */
+static void count_one(const struct sum *s, const char *fault, bool caught)
+{
+    json_t *all = json_object_get(s->result, "by_fault"), *one = json_object_get(all, fault);
+    const json_int_t injected = json_integer_value(json_object_get(one, "injected")),
+                     before = json_integer_value(json_object_get(one, "caught"));
+    json_object_set_new(
+        all, fault, json_pack("{s:I, s:I}", "injected", injected + 1, "caught", before + caught));
+}
+
 static void add_injected(struct sum *s, const struct job *j, const json_t *record)
 {
     bool caught = is(record, "outcome", "caught");
     s->injected++;
     s->caught += caught;
     if (!caught) list(s, "missed", record);
+    if (j->row) count_one(s, j->row->id, caught);
     if (j->kind == JOB_RANKS) add_ranks(s, record);
     bool names = j->kind == JOB_OP || j->kind == JOB_VERIFY;
     if (!caught || !names || !json_object_get(record, "named")) return;
@@ -200,6 +211,7 @@ enum err_code campaign_sum(const struct campaign *c, json_t *const *records, jso
     struct sum s = {.c = c, .result = result};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         json_object_set_new(result, lists[i], json_array());
+    json_object_set_new(result, "by_fault", json_object());
     for (int64_t i = 0; i < c->count; i++) add(&s, i, records[i]);
     json_object_set_new(result, "jobs", json_integer(c->count));
     json_object_set_new(result, "faults", json_integer(count_faults(&s, records)));

@@ -1,6 +1,7 @@
 /* diff_json.c: the recorded result of a comparison; every renderer works from it. Fields: cli's
  * table. */
 #include "harness/diff.h"
+#include "harness/error_map.h"
 #include "harness/spread.h"
 
 #include <math.h>
@@ -212,6 +213,27 @@ static json_t *growth_list(const struct diff *d)
     return list;
 }
 
+/* Of the guilty op's tap, else of the first that diverges; none where it has no numbers. */
+static enum err_code add_map(const struct diff *d, json_t *result, struct err *err)
+{
+    json_t *map = NULL;
+    for (int64_t i = 0; i < d->rows.count && !map; i++) {
+        const struct pair *p = &d->rows.pairs[i];
+        const bool wanted = d->guilty.pair ? p->subject == d->guilty.pair->subject : i == d->first;
+        const bool heads =
+            p->subject->known && (p->subject->kind == TAP_Q || p->subject->kind == TAP_ATTN_CORE);
+        if (!wanted || d->taps[i].measure.elements == 0 ||
+            !dtype_is_float(p->subject->tensor->dtype))
+            continue;
+        if (error_map_make(p, align_map(&d->rows, p),
+                           heads && d->has_model ? d->loaded.model.config->heads : 0, &map,
+                           err) != ERR_OK)
+            return err->code;
+    }
+    json_object_set_new(result, "error_map", map ? map : json_null());
+    return ERR_OK;
+}
+
 enum err_code diff_json(const struct diff *d, json_t *result, struct err *err)
 {
     json_t *taps = json_array();
@@ -238,5 +260,6 @@ enum err_code diff_json(const struct diff *d, json_t *result, struct err *err)
     if (!fields || json_object_update(result, fields) != 0)
         return err_set(err, ERR_MEMORY, "record result|diff|no memory, or a name that is no UTF-8");
     json_decref(fields);
+    if (add_map(d, result, err) != ERR_OK) return err->code;
     return diagnosis_json(&d->diagnosis, result, err);
 }

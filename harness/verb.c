@@ -4,6 +4,7 @@
 #include "core/file.h"
 #include "harness/library_memory.h"
 #include "harness/ranks.h"
+#include "harness/report.h"
 #include "harness/worker.h"
 
 #include <fcntl.h>
@@ -16,9 +17,9 @@
 #include <string.h>
 
 static const struct verb *const verbs[] = {
-    &verb_forward,  &verb_diff,  &verb_op,      &verb_generate, &verb_synth, &verb_doctor,
-    &verb_cover,    &verb_run,   &verb_inspect, &verb_extract,  &verb_fault, &verb_bench,
-    &verb_contract, &verb_quote, NULL,
+    &verb_forward,  &verb_diff,  &verb_op,      &verb_generate, &verb_synth,  &verb_doctor,
+    &verb_cover,    &verb_run,   &verb_inspect, &verb_extract,  &verb_fault,  &verb_bench,
+    &verb_contract, &verb_quote, &verb_lint,    &verb_guard,    &verb_report, NULL,
 };
 
 static void print_usage(FILE *f)
@@ -64,15 +65,22 @@ static int status_of(const struct verb *v, const json_t *result, enum err_code r
     return json_integer_value(own) ? (int)json_integer_value(own) : err_exit(rc);
 }
 
-/* One JSON object on stdout. A result that cannot be written is not a result. */
-static int print_json(json_t *result, enum err_code rc, int status, const char *verb,
-                      const struct err *err)
+/* What every result has. */
+static void complete(json_t *result, enum err_code rc, int status, const char *verb,
+                     const struct err *err)
 {
     json_object_set_new(result, "assay", json_string(ASSAY_VERSION));
     json_object_set_new(result, "verb", json_string(verb));
     json_object_set_new(result, "verdict", json_string(verdict_of(rc)));
     json_object_set_new(result, "exit", json_integer(status));
     if (err->code != ERR_OK) json_object_set_new(result, "error", verb_error(err));
+}
+
+/* One JSON object on stdout. A result that cannot be written is not a result. */
+static int print_json(json_t *result, enum err_code rc, int status, const char *verb,
+                      const struct err *err)
+{
+    complete(result, rc, status, verb, err);
     char *text = json_dumps(result, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17));
     if (!text) {
         fprintf(stderr,
@@ -94,6 +102,25 @@ static void print_error(const struct err *err)
     char line[ERR_LINE];
     fprintf(stderr, "assay: %s: %s\n", err->code == ERR_DIFF ? "fail" : "error",
             err_line(err, line, sizeof line));
+}
+
+/* The verb's own run, and the reports of it. A report that cannot be written is an error of a run
+ * that had none. */
+static enum err_code run_reported(const struct args *a, int argc, char **argv, json_t *result,
+                                  struct err *err)
+{
+    struct err writing = ERR_INIT;
+    if (report_check(a, err) != ERR_OK) return err->code;
+    json_object_set_new(result, "assay", json_string(ASSAY_VERSION));
+    json_object_set_new(result, "verb", json_string(a->verb->name));
+    report_origin(a->verb, argc, argv, result);
+    enum err_code rc = a->verb->run(a, result, err);
+    progress_end();
+    complete(result, rc, status_of(a->verb, result, rc), a->verb->name, err);
+    if (report_write(a, result, &writing) == ERR_OK) return rc;
+    if (rc != ERR_OK && rc != ERR_DIFF) return err_note(err, "no report: %.90s", writing.found);
+    *err = writing;
+    return err->code;
 }
 
 /* stdout is written late: what cannot be flushed was not said. */
@@ -123,7 +150,7 @@ static int run_verb(const struct verb *v, int argc, char **argv)
         json_decref(result);
         return status;
     }
-    if (rc == ERR_OK) rc = v->run(&a, result, &err);
+    if (rc == ERR_OK) rc = run_reported(&a, argc, argv, result, &err);
     progress_end();
     status = status_of(v, result, rc);
     if (a.json) status = print_json(result, rc, status, v->name, &err);

@@ -48,7 +48,7 @@ struct verb {
 
 extern const struct verb verb_forward, verb_diff, verb_op, verb_generate, verb_synth, verb_doctor,
     verb_cover, verb_run, verb_inspect, verb_extract, verb_fault, verb_bench, verb_contract,
-    verb_quote;
+    verb_quote, verb_lint, verb_guard, verb_report;
 
 /* Value of an option, or NULL (a flag: "" when given). */
 const char *args_value(const struct args *a, const char *name);

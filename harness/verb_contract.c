@@ -1,6 +1,7 @@
 /* verb_contract.c: `assay contract`: its words, and which options each takes; the work is in
  * contract_WORD.c. */
 #include "harness/contract.h"
+#include "harness/report.h"
 
 #include <string.h>
 
@@ -14,6 +15,7 @@ static const struct option_row options[] = {
     {"--baseline", "C0.yaml|LIB", "check: what the consumer is known to work with", false},
     {"--accept", "FILE", "check: findings accepted, with reason and expiry", false},
     {"--all", NULL, "check, diff: show all lines of text", false},
+    REPORT_OPTION_ROW,
     {NULL, NULL, NULL, false},
 };
 
@@ -24,7 +26,7 @@ static const struct word {
     enum err_code (*run)(const struct args *a, json_t *result, struct err *err);
 } words[] = {
     {"record", "--out --for --also --receiver", 2, contract_record},
-    {"check", "--against --receiver --baseline --accept --all", 2, contract_check},
+    {"check", "--against --receiver --baseline --accept --all --report", 2, contract_check},
     {"diff", "--for --receiver --all", 3, contract_diff},
     {"show", "", 2, contract_show},
 };

@@ -2,6 +2,7 @@
 #include "core/file.h"
 #include "harness/diff.h"
 #include "harness/record.h"
+#include "harness/report.h"
 #include "harness/verb.h"
 #include "reports/text.h"
 
@@ -25,6 +26,7 @@ static const struct option_row options[] = {
     {"--require", "GLOB", "taps that must be there (may be repeated)", true},
     {"--threads", "N", "threads of the reference", false},
     {"--out", "DIR", "also write diff.json and diff.txt there", false},
+    REPORT_OPTION_ROW,
     {NULL, NULL, NULL, false},
 };
 

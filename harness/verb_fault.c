@@ -2,6 +2,7 @@
  * is in fault_WORD.c. */
 #include "harness/fault_list.h"
 #include "harness/fault_run.h"
+#include "harness/report.h"
 #include "harness/verb.h"
 
 #include <string.h>
@@ -35,6 +36,7 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
 static const struct option_row options[] = {
     {"--op", "NAME", "list: only faults that this op hosts", false},
     FAULT_RUN_OPTION_ROWS,
+    REPORT_OPTION_ROW,
     {NULL, NULL, NULL, false},
 };
 

@@ -5,6 +5,7 @@
 #include "harness/inspect_head.h"
 #include "harness/inspect_samples.h"
 #include "harness/session.h"
+#include "harness/report.h"
 #include "harness/verb.h"
 #include "reports/text.h"
 
@@ -21,6 +22,7 @@ static const struct option_row options[] = {
     {"--record", "FILE", "write the checkpoint's contract: a hash of every tensor", false},
     {"--against", "FILE", "what changed since the contract was recorded", false},
     {"--threads", "N", "threads that hash or compute (default: all)", false},
+    REPORT_OPTION_ROW,
     {NULL, NULL, NULL, false},
 };
 

@@ -4,6 +4,7 @@
  * lines: case.h; bounds: bound.h; judging: op_run.h. Test: tests/test_sweep.c */
 #include "harness/kernel_report.h"
 #include "harness/op_run.h"
+#include "harness/report.h"
 #include "harness/verb.h"
 
 #include "core/check.h"
@@ -342,6 +343,7 @@ static const struct option_row options[] = {
     {"--seed", "S", "of the sweep (1)", false},
     {"--cases", "FILE", "the case lines of a file, one a line; # begins a comment", false},
     {"--list", NULL, "the ops and their parameters", false},
+    REPORT_OPTION_ROW,
     {0},
 };
 

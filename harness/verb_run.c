@@ -3,6 +3,7 @@
 #include "core/file.h"
 #include "harness/plan_run.h"
 #include "harness/record.h"
+#include "harness/report.h"
 #include "harness/verb.h"
 #include "reports/text.h"
 
@@ -15,6 +16,7 @@ enum { TABLE_ROWS = 40 };
 
 static const struct option_row options[] = {
     {"--out", "DIR", "dumps, result.json and result.txt (default build/reports/PLAN)", false},
+    REPORT_OPTION_ROW,
     {"--bless", "=show|write",
      "record goldens of your own engine after showing what would change; without a terminal, "
      "only show",

@@ -2,6 +2,7 @@
 #include "reports/text.h"
 
 #include "reports/fields.h"
+#include "reports/markup.h"
 
 #include <string.h>
 
@@ -189,16 +190,10 @@ static void print_names(const json_t *r, const char *key, const char *what, FILE
     fprintf(out, "\n");
 }
 
-void report_diff_text(const json_t *r, FILE *out, bool colour, int rows_max)
+static void print_rest(const json_t *r, FILE *out, int rows_max)
 {
-    bool pass = strcmp(text_at(r, "verdict"), "pass") == 0;
-    const char *paint = !colour ? ""
-                        : pass  ? "\x1b[32m"
-                                : "\x1b[31m",
-               *plain = colour ? "\x1b[0m" : "";
-    fprintf(out, "%s%s%s: %lld taps compared, %lld differ, %zu unchecked", paint,
-            pass ? "PASS" : "FAIL", plain, int_at(r, "compared"), int_at(r, "failed"),
-            json_array_size(json_object_get(r, "unchecked")));
+    fprintf(out, ": %lld taps compared, %lld differ, %zu unchecked", int_at(r, "compared"),
+            int_at(r, "failed"), json_array_size(json_object_get(r, "unchecked")));
     if (text_at(r, "profile")[0])
         fprintf(out, "; profile %s%s%s", text_at(r, "profile"),
                 text_at(r, "profile_how")[0] ? ", " : "", text_at(r, "profile_how"));
@@ -214,4 +209,15 @@ void report_diff_text(const json_t *r, FILE *out, bool colour, int rows_max)
     print_names(r, "extra", "only in the subject", out);
     if (text_at(r, "note")[0]) fprintf(out, "note: %s\n", text_at(r, "note"));
     if (int_at(r, "failed") > 0 || rows_max == 0) print_table(r, out, rows_max);
+}
+
+void report_diff_text(const json_t *r, FILE *out, bool colour, int rows_max)
+{
+    bool pass = strcmp(text_at(r, "verdict"), "pass") == 0;
+    const char *paint = !colour ? ""
+                        : pass  ? "\x1b[32m"
+                                : "\x1b[31m",
+               *plain = colour ? "\x1b[0m" : "";
+    fprintf(out, "%s%s%s", paint, pass ? "PASS" : "FAIL", plain);
+    markup_terminal(r, out, rows_max, print_rest);
 }

@@ -4,6 +4,7 @@
 
 #include "core/text.h"
 #include "reports/fields.h"
+#include "reports/markup.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -223,13 +224,11 @@ static void print_contract(const json_t *r, FILE *out)
                 size_at(against, "moved"));
 }
 
-void report_inspect_text(const json_t *r, FILE *out, bool colour, int lines_max)
+static void print_rest(const json_t *r, FILE *out, int lines_max)
 {
     char text[32];
     size_t problems = size_at(r, "problems");
-    const char *paint = !colour ? "" : problems ? "\x1b[31m" : "\x1b[32m";
-    fprintf(out, "%s%s%s: %s, %lld tensors, %s in %lld file%s", paint, problems ? "FAIL" : "PASS",
-            colour ? "\x1b[0m" : "", text_at(r, "kind"), int_at(r, "tensors"),
+    fprintf(out, ": %s, %lld tensors, %s in %lld file%s", text_at(r, "kind"), int_at(r, "tensors"),
             text_bytes((double)int_at(r, "bytes"), text, sizeof text), int_at(r, "shards"),
             int_at(r, "shards") == 1 ? "" : "s");
     if (text_at(r, "model_type")[0])
@@ -243,4 +242,12 @@ void report_inspect_text(const json_t *r, FILE *out, bool colour, int lines_max)
     print_known(r, out);
     print_problems(r, out, lines_max);
     print_contract(r, out);
+}
+
+void report_inspect_text(const json_t *r, FILE *out, bool colour, int lines_max)
+{
+    const bool red = size_at(r, "problems") > 0;
+    const char *paint = !colour ? "" : red ? "\x1b[31m" : "\x1b[32m";
+    fprintf(out, "%s%s%s", paint, red ? "FAIL" : "PASS", colour ? "\x1b[0m" : "");
+    markup_terminal(r, out, lines_max, print_rest);
 }

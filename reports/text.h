@@ -20,4 +20,7 @@ void report_inspect_text(const json_t *result, FILE *out, bool colour, int lines
 /* The result of `contract check`. `lines_max`: about as many lines, 0: all. */
 void report_check_text(const json_t *result, FILE *out, bool colour, int lines_max);
 
+/* The result of `lint`. `lines_max`: about as many lines, 0: all. */
+void report_lint_text(const json_t *result, FILE *out, bool colour, int lines_max);
+
 #endif

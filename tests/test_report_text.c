@@ -74,6 +74,23 @@ static void report__uses_colour__only_when_asked(void **state)
     free(text);
 }
 
+/* A terminal obeys what the name of a tensor may hold. */
+static void report__writes_controls_out__of_hostile_names(void **state)
+{
+    (void)state;
+    json_t *r = json_loads(failing, 0, NULL);
+    json_t *tap = json_array_get(json_object_get(r, "taps"), 1);
+    json_object_set_new(json_object_get(r, "first"), "tap", json_string("a\x1b[2J\r\xE2\x80\xAE<"));
+    json_object_set_new(tap, "name", json_string("a\x1b[2J\r\xE2\x80\xAE<\xC3\xA9"));
+    char *json = json_dumps(r, 0), *text = render(json, false, 0);
+    assert_non_null(strstr(text, "first divergence: a\\x1b[2J\\x0d\\u202e< (op moe"));
+    assert_non_null(strstr(text, "\na\\x1b[2J\\x0d\\u202e<\xC3\xA9 "));
+    for (const char *p = text; *p; p++) assert_true((unsigned char)*p >= ' ' || *p == '\n');
+    free(json);
+    free(text);
+    json_decref(r);
+}
+
 static void report__says_that_nothing_was_compared(void **state)
 {
     (void)state;
@@ -133,6 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(report__says_verdict_place_and_bound__of_a_failure),
         cmocka_unit_test(report__uses_colour__only_when_asked),
+        cmocka_unit_test(report__writes_controls_out__of_hostile_names),
         cmocka_unit_test(report__says_that_nothing_was_compared),
         cmocka_unit_test(report__names_what_explains_the_guilty_op__or_shows_its_shape),
     };

@@ -118,8 +118,11 @@ struct api_names {
     int room; /* of those who build a model */
 };
 
+struct api_order;
+
 struct api_class {
     struct api_texts bases, decorators;
+    struct api_order *order; /* of api_mro(), once somebody asked; in the arena of the model */
     struct api_keyword *keyword;
     int keywords;
     struct api_field *field;

@@ -2,7 +2,6 @@
  * library; a base outside of it is a leaf. */
 #include "compat/api_base.h"
 #include "compat/api_reach.h"
-#include "compat/api_type.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,14 +14,24 @@ struct node {
     const char *outside;
 };
 
-struct order {
-    struct node node[API_MRO];
+/* A class's order. It is kept with the class: what many classes inherit from is ordered once. */
+struct api_order {
+    struct node *node;
     int count;
+    bool broken;
 };
 
-struct walk {
-    const struct api *api;
+/* An order while it is made. */
+struct making {
+    struct node node[API_MRO];
+    int count;
     bool broken;
+};
+
+/* What is merged: the order of a base, or the bases themselves. */
+struct list {
+    const struct node *node;
+    int count;
 };
 
 static bool same(struct node x, struct node y)
@@ -67,18 +76,18 @@ static struct node resolve(const struct api *a, const struct api_def *of, const 
     return (struct node){.outside = elsewhere ? r.outside : text};
 }
 
-static void push(struct walk *w, struct order *o, struct node n)
+static void push(struct making *o, struct node n)
 {
     for (int i = 0; i < o->count; i++) {
         if (same(o->node[i], n)) return;
     }
     if (o->count == API_MRO)
-        w->broken = true;
+        o->broken = true;
     else
         o->node[o->count++] = n;
 }
 
-static bool in_tail(const struct order *o, int head, struct node n)
+static bool in_tail(const struct list *o, int head, struct node n)
 {
     for (int i = head + 1; i < o->count; i++) {
         if (same(o->node[i], n)) return true;
@@ -87,7 +96,7 @@ static bool in_tail(const struct order *o, int head, struct node n)
 }
 
 /* Merges the orders of the bases: always the first head that stands in no other tail. */
-static void merge(struct walk *w, struct order *list, int lists, struct order *out)
+static void merge(const struct list *list, int lists, struct making *out)
 {
     int head[BASES + 1] = {0};
     for (;;) {
@@ -103,64 +112,112 @@ static void merge(struct walk *w, struct order *list, int lists, struct order *o
         }
         if (left == 0) return;
         if (best < 0) { /* no order exists: go on as if there were one */
-            w->broken = true;
+            out->broken = true;
             for (best = 0; head[best] == list[best].count;) best++;
         }
         struct node n = list[best].node[head[best]];
-        push(w, out, n);
+        push(out, n);
         for (int i = 0; i < lists; i++) {
             if (head[i] < list[i].count && same(list[i].node[head[i]], n)) head[i]++;
         }
     }
 }
 
-static void linearize(struct walk *w, const struct api_def *c, int depth, struct order *out)
+static const struct api_order *keep(const struct api *a, const struct api_def *c,
+                                    const struct making *made)
 {
-    const struct api_texts *bases = &c->class_->bases;
-    struct order list[BASES + 1];
-    int lists = 0;
-    api_note(w->api, c);
-    out->count = 0;
-    push(w, out, (struct node){.def = c});
-    if (depth > API_DEPTH || bases->count > BASES) {
-        w->broken = true;
-        return;
-    }
-    struct order direct = {.count = 0};
-    for (int i = 0; i < bases->count; i++) {
-        struct node n = resolve(w->api, c, bases->text[i]);
-        if (n.def) {
-            linearize(w, n.def, depth + 1, &list[lists++]);
-        } else {
-            list[lists].node[0] = n;
-            list[lists++].count = 1;
-        }
-        direct.node[direct.count++] = n;
-    }
-    list[lists++] = direct;
-    merge(w, list, lists, out);
+    struct err err = ERR_INIT; /* nobody can be told; what has no order has unknown bases */
+    size_t bytes = (size_t)made->count * sizeof made->node[0];
+    struct api_order *o = arena_alloc(a->arena, 1, sizeof *o, "order of bases", &err);
+    struct node *node = o ? arena_alloc(a->arena, 1, bytes, "order of bases", &err) : NULL;
+    if (!node) return NULL;
+    memcpy(node, made->node, bytes);
+    *o = (struct api_order){node, made->count, made->broken};
+    c->class_->order = o;
+    if (a->reach) api_reach_add(a->reach, o);
+    return o;
 }
 
-void api_mro(const struct api *a, const struct api_def *c, struct api_mro *out)
+/* The order that is kept, where its making was noted too, if notes are taken. */
+static const struct api_order *kept(const struct api *a, const struct api_def *c)
 {
-    struct walk w = {.api = a};
-    struct order o;
-    linearize(&w, c, 0, &o);
-    *out = (struct api_mro){.broken = w.broken};
-    for (int i = 0; i < o.count; i++) {
+    const struct api_order *o = c->class_->order;
+    return o && (!a->reach || api_reached(a->reach, o)) ? o : NULL;
+}
+
+/* For bases that go on without end, in a circle or past API_MRO: each class once, near ones first.
+ */
+static void flatten(const struct api *a, const struct api_def *c, struct making *out)
+{
+    push(out, (struct node){.def = c});
+    for (int i = 0; i < out->count; i++) {
+        const struct api_def *d = out->node[i].def;
+        if (!d) continue;
+        api_note(a, d);
+        for (int k = 0; k < d->class_->bases.count; k++)
+            push(out, resolve(a, d, d->class_->bases.text[k]));
+    }
+    out->broken = true;
+}
+
+/* NULL: more than API_MRO levels of bases, or no memory. Nothing is kept of such a class unless it
+ * is the first, so that what is known of a class depends on nobody who asked before. */
+static const struct api_order *linearize(const struct api *a, const struct api_def *c, int depth)
+{
+    const struct api_texts *bases = &c->class_->bases;
+    struct node direct[BASES];
+    struct list list[BASES + 1];
+    struct making out = {.broken = bases->count > BASES};
+    const struct api_order *known = kept(a, c);
+    if (known || depth == API_MRO) return known;
+    api_note(a, c);
+    push(&out, (struct node){.def = c});
+    int lists = out.broken ? 0 : bases->count;
+    for (int i = 0; i < lists; i++) {
+        direct[i] = resolve(a, c, bases->text[i]);
+        list[i] = (struct list){&direct[i], 1};
+        if (!direct[i].def) continue;
+        const struct api_order *o = linearize(a, direct[i].def, depth + 1);
+        if (!o) return NULL;
+        list[i] = (struct list){o->node, o->count};
+        out.broken |= o->broken;
+    }
+    list[lists] = (struct list){direct, lists};
+    merge(list, lists + 1, &out);
+    return keep(a, c, &out);
+}
+
+static void read_order(const struct api_order *o, struct api_mro *out)
+{
+    for (int i = 0; i < o->count; i++) {
         char name[NAME_BYTES];
-        if (o.node[i].def) {
-            out->class_[out->classes++] = o.node[i].def;
+        if (o->node[i].def) {
+            out->class_[out->classes++] = o->node[i].def;
             continue;
         }
-        const char *text = o.node[i].outside;
+        const char *text = o->node[i].outside;
         const struct api_base *known = api_base_of(base_name(text, name));
         out->outside[out->outsides++] = text;
         out->traits |= known ? known->traits : API_TRAIT_UNKNOWN;
         if (!known && !out->unknown) out->unknown = text;
     }
-    if (w.broken) out->traits |= API_TRAIT_UNKNOWN;
-    if (w.broken && !out->unknown) out->unknown = "bases in no order that C3 allows";
+}
+
+void api_mro(const struct api *a, const struct api_def *c, struct api_mro *out)
+{
+    struct making flat = {.broken = false};
+    const struct api_order *o = linearize(a, c, 0);
+    if (!o) {
+        flatten(a, c, &flat);
+        o = keep(a, c, &flat);
+    }
+    const struct api_order unkept = {flat.node, flat.count, true};
+    if (!o) o = &unkept;
+    *out = (struct api_mro){.broken = o->broken};
+    read_order(o, out);
+    if (!out->broken) return;
+    out->traits |= API_TRAIT_UNKNOWN;
+    if (!out->unknown) out->unknown = "bases in no order that C3 allows";
 }
 
 bool api_inherits(const struct api *a, const struct api_def *c, const char *base)

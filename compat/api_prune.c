@@ -122,6 +122,7 @@ static struct api_class *prune_class(struct prune *p, const struct api_class *c)
     struct api_attr *attr = pool_take(&p->pool, (size_t)c->attrs + 1, sizeof *attr, p->err);
     if (!out || !others || !attr) return NULL;
     *out = *c;
+    out->order = NULL; /* it names definitions of the whole model */
     out->attr = attr;
     out->attrs = 0;
     out->partial = true;

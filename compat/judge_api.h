@@ -6,6 +6,11 @@
  * proof: both places, found and wanted), undecidable (with what would decide it). What cannot be
  * known is never guessed. One cause is one finding; what follows from it is folded under it.
  *
+ * Not judged: the order in which methods must be called (a library that since wants a second call
+ * after the first shows it at most as a result that is of another type, against a baseline); what
+ * a call does, returns or raises beyond its recorded shapes; which of two branches a value that
+ * only a run knows takes.
+ *
  * The library is asked only through api_lookup.h, so that a run with api->reach set shows all that
  * an answer needs. Test: tests/test_judge_*.c */
 #ifndef ASSAY_COMPAT_JUDGE_API_H

@@ -128,24 +128,83 @@ static void judge_params(struct frame *f, const struct own_function *fn,
 
 /* ---- results ---- */
 
-static bool returns_value(const struct block *b)
+/* Is there such a statement in the body, nested functions and classes left out? */
+static bool has_stmt(const struct block *b, bool (*is)(const struct stmt *s))
 {
     for (int i = 0; i < b->stmts; i++) {
         const struct stmt *s = &b->stmt[i];
         if (s->kind == STMT_DEF || s->kind == STMT_CLASS) continue;
-        if (s->kind == STMT_RETURN && s->value &&
-            !(s->value->kind == EXPR_CONST && s->value->value == CONST_NONE))
-            return true;
-        if (returns_value(&s->body) || returns_value(&s->other) || returns_value(&s->last))
+        if (is(s) || has_stmt(&s->body, is) || has_stmt(&s->other, is) || has_stmt(&s->last, is))
             return true;
         for (int j = 0; j < s->handlers; j++) {
-            if (returns_value(&s->handler[j].body)) return true;
+            if (has_stmt(&s->handler[j].body, is)) return true;
         }
         for (int j = 0; j < s->branches; j++) {
-            if (returns_value(&s->branch[j].body)) return true;
+            if (has_stmt(&s->branch[j].body, is)) return true;
         }
     }
     return false;
+}
+
+static bool is_return(const struct stmt *s)
+{
+    return s->kind == STMT_RETURN;
+}
+
+static bool is_break(const struct stmt *s)
+{
+    return s->kind == STMT_BREAK;
+}
+
+static bool is_return_of_value(const struct stmt *s)
+{
+    return is_return(s) && s->value &&
+           !(s->value->kind == EXPR_CONST && s->value->value == CONST_NONE);
+}
+
+static bool is_const(const struct expr *e, enum const_kind value)
+{
+    return e->kind == EXPR_CONST && e->value == value;
+}
+
+static bool ends(const struct block *b);
+
+static bool all_end(const struct stmt *s)
+{
+    bool all = ends(&s->body) || ends(&s->other);
+    for (int i = 0; i < s->handlers; i++) all &= ends(&s->handler[i].body);
+    return all || ends(&s->last);
+}
+
+static bool branches_end(const struct stmt *s)
+{
+    bool all = s->branches > 0;
+    for (int i = 0; i < s->branches; i++) all &= ends(&s->branch[i].body);
+    return all;
+}
+
+/* Nobody gets behind the block, as far as its form shows: what could be read either way ends. */
+static bool ends(const struct block *b)
+{
+    for (int i = 0; i < b->stmts; i++) {
+        const struct stmt *s = &b->stmt[i];
+        bool leaves = s->kind == STMT_RAISE || s->kind == STMT_RETURN;
+        if (s->kind == STMT_IF) leaves = ends(&s->body) && ends(&s->other);
+        if (s->kind == STMT_WITH) leaves = ends(&s->body);
+        if (s->kind == STMT_TRY) leaves = all_end(s);
+        if (s->kind == STMT_MATCH) leaves = branches_end(s);
+        if (s->kind == STMT_ASSERT) leaves = is_const(s->value, CONST_FALSE);
+        if (s->kind == STMT_WHILE)
+            leaves = is_const(s->value, CONST_TRUE) && !has_stmt(&s->body, is_break);
+        if (leaves) return true;
+    }
+    return false;
+}
+
+/* It only raises, or goes on for ever. */
+static bool never_returns(const struct block *b)
+{
+    return ends(b) && !has_stmt(b, is_return);
 }
 
 /* A body that only says that it has none: a text, `...`, pass, or raise. */
@@ -178,7 +237,8 @@ static void judge_returned(struct frame *f, const struct own_function *fn,
 {
     struct judge_run *r = f->run;
     const struct stmt *s = fn->stmt;
-    bool silent = !fn->generator && !returns_value(&s->body);
+    bool silent =
+        !fn->generator && !has_stmt(&s->body, is_return_of_value) && !never_returns(&s->body);
     bool abstract = base->from->kind == API_DEF && base->from->function->abstract;
     if (!silent || abstract || !base->returns || !wants_value(r, base->returns)) return;
     struct judge_finding *n =

@@ -177,10 +177,12 @@ void judge_subscript(struct frame *f, const struct value *v, const struct value 
     if (!fn || !v->given || index->kind == VALUE_STR) return;
     const char *when = single(fn, v->given);
     if (!when) return;
+    /* By a name it may be a key, and the reply a dict that was meant. */
+    bool place = index->kind == VALUE_NUMBER;
     const char *why = run_format(
-        r, "returns the single reply, not a list of replies, where %s; [%d] takes that apart", when,
-        index->kind == VALUE_NUMBER ? (int)index->number : 0);
-    if (was_list(f, v)) {
+        r, "returns the single reply, not a list of replies, where %s; [%s] takes that apart", when,
+        place ? run_format(r, "%d", (int)index->number) : "...");
+    if (place && was_list(f, v)) {
         struct judge_finding *n = find_broken(
             f, JUDGE_RESULT, dotted(r, v), line, v->from,
             run_format(r, "%s; it was a list in %s", why, r->in->baseline->library.version));

@@ -2,8 +2,11 @@
  * methods. */
 #include "compat/api_base.h"
 #include "compat/api_lookup.h"
+#include "compat/api_reach.h"
 #include "tests/surface.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char library[] =
@@ -70,6 +73,85 @@ static void mro__is_the_order_of_c3(void **state)
     assert_false(api_inherits(&s->api, surface_def(s, "lib:A"), "lib:B"));
     const struct api_def *below[8];
     assert_int_equal(api_subclasses(&s->api, surface_def(s, "lib:A"), below, 8), 3);
+    surface_free(s);
+}
+
+/* A(i)(B(i), A(i-1)), B(i)(A(i-1)): 2^levels ways lead to A0. */
+static struct surface *diamonds(int levels)
+{
+    size_t room = (size_t)levels * 80 + 80, n = 0;
+    char *text = malloc(room);
+    assert_non_null(text);
+    n += (size_t)snprintf(text + n, room - n,
+                          "{'lib': {'names': {'A0': {'bases': [], 'members': "
+                          "{'root': {'def': 'self'}}}");
+    for (int i = 1; i <= levels; i++)
+        n += (size_t)snprintf(text + n, room - n,
+                              ",'B%d': {'bases': ['lib.A%d']},'A%d': {'bases': ['lib.B%d', "
+                              "'lib.A%d']}",
+                              i, i - 1, i, i, i - 1);
+    snprintf(text + n, room - n, "}}}");
+    struct surface *s = surface_make(text);
+    free(text);
+    return s;
+}
+
+static void mro__of_diamonds_on_diamonds_takes_each_class_once(void **state)
+{
+    (void)state;
+    struct api_mro m;
+    struct surface *s = diamonds(60);
+    assert_string_equal(order_of(s, "lib:A3"), "A3 B3 A2 B2 A1 B1 A0 ");
+    api_mro(&s->api, surface_def(s, "lib:A31"), &m);
+    assert_int_equal(m.classes, 63);
+    assert_false(m.broken);
+    api_mro(&s->api, surface_def(s, "lib:A60"), &m); /* 121 classes: more than are held */
+    assert_true(m.broken && m.traits & API_TRAIT_UNKNOWN);
+    surface_free(s);
+    s = diamonds(400);
+    api_mro(&s->api, surface_def(s, "lib:A400"), &m);
+    assert_true(m.broken && m.traits & API_TRAIT_UNKNOWN && m.classes > 1);
+    api_mro(&s->api, surface_def(s, "lib:A60"), &m);
+    api_mro(&s->api, surface_def(s, "lib:B29"), &m); /* who asked before does not matter */
+    assert_int_equal(m.classes, 58);
+    assert_false(m.broken);
+    surface_free(s);
+}
+
+static void mro__of_bases_in_a_circle_has_each_once(void **state)
+{
+    (void)state;
+    struct surface *s = surface_make(
+        "{'lib': {'names': {'P': {'bases': ['lib.Q', 'lib.R']}, 'Q': {'bases': ['lib.R', 'lib.P']},"
+        "'R': {'bases': ['lib.P', 'lib.Q']}, 'S': {'bases': ['lib.P', 'out.T']},"
+        "'V': {'bases': []}, 'W': {'bases': ['lib.V']}, 'X': {'bases': ['lib.V', 'lib.W']},"
+        "'Y': {'bases': ['lib.X']}}}}");
+    assert_string_equal(order_of(s, "lib:Y"), "Y X V W broken unknown");
+    assert_string_equal(order_of(s, "lib:S"), "S P Q R [out.T] broken unknown");
+    assert_string_equal(order_of(s, "lib:P"), "P Q R broken unknown");
+    assert_string_equal(order_of(s, "lib:Q"), "Q R P broken unknown");
+    assert_string_equal(order_of(s, "lib:P"), "P Q R broken unknown");
+    surface_free(s);
+}
+
+/* What is kept from a look without notes is looked for again once they are taken. */
+static void mro__is_noted_each_time_that_notes_are_taken(void **state)
+{
+    (void)state;
+    struct surface *s = surface_make(library);
+    struct api_mro m;
+    const struct api_def *c = surface_def(s, "lib:C"), *base = surface_def(s, "lib:O");
+    api_mro(&s->api, c, &m);
+    for (int i = 0; i < 2; i++) {
+        struct api_reach reach;
+        api_reach_begin(&reach, &s->arena);
+        s->api.reach = &reach;
+        api_mro(&s->api, c, &m);
+        assert_true(api_reached(&reach, base));
+        api_mro(&s->api, c, &m);
+        assert_int_equal(m.classes, 4);
+    }
+    s->api.reach = NULL;
     surface_free(s);
 }
 
@@ -202,6 +284,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mro__is_the_order_of_c3),
+        cmocka_unit_test(mro__of_diamonds_on_diamonds_takes_each_class_once),
+        cmocka_unit_test(mro__of_bases_in_a_circle_has_each_once),
+        cmocka_unit_test(mro__is_noted_each_time_that_notes_are_taken),
         cmocka_unit_test(attribute__comes_from_where_python_finds_it),
         cmocka_unit_test(attribute__tells_what_it_is),
         cmocka_unit_test(abstract__counts_what_nobody_implements),

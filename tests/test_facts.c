@@ -168,6 +168,12 @@ static const struct refused refusals[] = {
     {"directory.whl", "read archive", "a directory of more than", "less"},
     {"cut.whl", "read archive", NULL, "a wheel (.whl), or an sdist"},
     {"cut.tar.gz", "read archive", NULL, "a wheel (.whl), or an sdist"},
+    {"crc.whl", "read archive", "boat/__init__.py, which cannot be unpacked", "undamaged"},
+    {"meta.whl", "read archive", "METADATA, which cannot be unpacked", "undamaged"},
+    {"more.whl", "read archive", "6 bytes where 7 are said", "an undamaged archive"},
+    {"less.whl", "read archive", "boat/__init__.py, which cannot be unpacked", "undamaged"},
+    {"local.whl", "read archive", "boat/__init__.py, which cannot be unpacked", "undamaged"},
+    {"crc.tar.gz", "read archive", NULL, "a wheel (.whl), or an sdist"},
     {"text.whl", "read archive", NULL, "a wheel (.whl), or an sdist"},
     {"none.whl", "read archive", NULL, "a wheel (.whl), or an sdist"},
     {"nothing.whl", "find modules", "no Python files", "at least one"},
@@ -186,6 +192,10 @@ static void read__refuses_what_is_hostile_as_a_whole(void **state)
         assert_err(&err, ERR_INPUT, r->what, r->path, r->found, r->wanted);
         assert_null(out);
     }
+    json_t *none = NULL;
+    struct err err = ERR_INIT;
+    assert_int_equal(facts_read("surface", "/proc/self/mem", &none, &err), ERR_INPUT);
+    assert_err(&err, ERR_INPUT, "open", "/proc/self/mem", NULL, "a readable input");
     assert_int_equal(facts_read("guess", made, &(json_t *){NULL}, &(struct err)ERR_INIT),
                      ERR_INPUT);
 }
@@ -235,7 +245,6 @@ static const struct problem in_wheel[] = {
     {"boat/link.py", "a link in an archive", 0, "boat.link"},
     {"boat/twice.py", "a second member", 0, NULL},
     {"boat/huge.py", "a file of more than", 0, "boat.huge"},
-    {"boat/broken.py", "cannot be unpacked", 0, "boat.broken"},
 };
 static const struct problem in_sdist[] = {
     {"boat-1/boat/soft.py", "a link in an archive", 0, "boat.soft"},

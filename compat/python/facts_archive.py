@@ -1,7 +1,7 @@
 """facts_archive.py: wheels and sdists, read in memory; nothing is unpacked to disk.
 
-An archive that names a file outside itself, or unpacks to far more than it holds, is refused as a whole: nothing else
-in it deserves belief.
+An archive that names a file outside itself, unpacks to far more than it holds, or is damaged in what is read of it is
+refused as a whole: nothing else in it deserves belief.
 """
 import bz2
 import gzip
@@ -50,6 +50,7 @@ def _directory_bytes(path):
 
 class _Zip:
     def __init__(self, path, wanted, problems):
+        self.path = path
         if _directory_bytes(path) > _DIRECTORY_BYTES:
             _refuse(path, "a directory of more than %d bytes" % _DIRECTORY_BYTES, "less")
         self.archive = zipfile.ZipFile(path)
@@ -74,11 +75,18 @@ class _Zip:
             _refuse(path, "%d bytes of Python" % total, "at most %d" % SOURCE_BYTES)
 
     def read(self, name):
+        """At most one byte more than is allowed; up to there the checksum and the size are held against the data."""
+        row = self.members[name]
         try:
-            with self.archive.open(self.members[name]) as stream:
-                return stream.read(FILE_BYTES + 1)
+            with self.archive.open(row) as stream:
+                data = stream.read(FILE_BYTES + 1)
         except _BROKEN as error:
-            raise ValueError("cannot be unpacked: %s" % printable(error)) from error
+            said = printable(error) or type(error).__name__
+            _refuse(self.path, "%s, which cannot be unpacked: %s" % (name, said), "an undamaged archive")
+        if len(data) != min(row.file_size, FILE_BYTES + 1):
+            _refuse(self.path, "%s, %d bytes where %d are said" % (name, len(data), row.file_size),
+                    "an undamaged archive")
+        return data
 
 
 class _Counted:
@@ -119,6 +127,8 @@ class _Tar:
                         total += self.take(row, archive, problems)
                     if total > SOURCE_BYTES:
                         _refuse(path, "more than %d bytes of Python" % SOURCE_BYTES, "less")
+            while stream.read():  # the checksum of a compressed stream stands at its end
+                pass
 
     def take(self, row, archive, problems):
         if not row.isfile():

@@ -24,7 +24,10 @@ _STACK_BYTES = 512 << 20  # for deep source under pythons whose parser does not 
 def find(path, problems):
     """(tree, name, version) of a PATH or DIST."""
     if os.path.lexists(path):
-        return open_tree(path, problems), None, None
+        try:
+            return open_tree(path, problems), None, None
+        except OSError as error:
+            raise Refusal("open", path, error.strerror or str(error), "a readable input") from error
     found = open_installed(path, problems) if "/" not in path else None
     if found is None:
         raise Refusal("find", path, "no such file, and no installed distribution of that name",

@@ -215,25 +215,39 @@ large() {
         --out "$work/never.st" && cat "$work/log"
 }
 
-# nvjet are the library's products, whose stores by the bulk copy engine the race checker takes for races.
+# sanitized TOOL COMMAND...: no finding. The race checker takes what the library's products (nvjet) store by the bulk copy
+# engine for races; told to leave them out it fails on their exceptions. So they are looked at, and their lines not counted.
+sanitized() {
+    local tool=$1 status
+    shift
+    if [ "$tool" != racecheck ]; then
+        check "$tool: $*" 0 compute-sanitizer --tool "$tool" --error-exitcode 9 "$assay" "$@"
+        return
+    fi
+    check "$tool: $*" 0 compute-sanitizer --tool racecheck --print-limit 100000 "$assay" "$@" || return 1
+    status=0
+    grep 'Race reported' "$work/log" | grep -v 'access at nvjet' > "$work/races" || status=$?
+    if [ "$status" -eq 0 ] || ! grep -q 'RACECHECK SUMMARY' "$work/log"; then
+        say "FAIL racecheck: $*"
+        head -n 5 "$work/races"
+        failures=$((failures + 1))
+    fi
+}
+
 sanitizer() {
     local tool
-    # shellcheck disable=SC2086 # a tool and its options
     command -v compute-sanitizer > /dev/null || {
         say "FAIL compute-sanitizer is missing"
         failures=$((failures + 1))
         return 1
     }
     export ASSAY_GPU_PREFILL=1 ASSAY_GPU_EVERY_LANE=1
-    for tool in memcheck "racecheck --kernel-name-exclude kernel_substring=nvjet" initcheck synccheck; do
-        check "$tool, forward" 0 compute-sanitizer --tool $tool --error-exitcode 9 \
-            "$assay" forward fixtures/tiny-k25 --tokens 1,2,3,4,5,6,7 --on gpu --decode-last 2 --out "$work/s.st"
-        check "$tool, forward, mid" 0 compute-sanitizer --tool $tool --error-exitcode 9 \
-            "$assay" forward "$(model_of mid-k25)" --tokens "$(seq -s , 1 24)" --on gpu --decode-last 2 --out "$work/s.st"
-        check "$tool, ops" 0 compute-sanitizer --tool $tool --error-exitcode 9 \
-            "$assay" op --cases fixtures/gpu/sanitizer.txt --on ref,gpu
-        check "$tool, generate" 0 compute-sanitizer --tool $tool --error-exitcode 9 \
-            "$assay" generate fixtures/tiny-k25 --tokens 1,2,3 -n 4 --on gpu --draft fixtures/eagle-trained
+    for tool in memcheck racecheck initcheck synccheck; do
+        sanitized "$tool" forward fixtures/tiny-k25 --tokens 1,2,3,4,5,6,7 --on gpu --decode-last 2 --out "$work/s.st"
+        sanitized "$tool" forward "$(model_of mid-k25)" --tokens "$(seq -s , 1 24)" --on gpu --decode-last 2 \
+            --out "$work/s.st"
+        sanitized "$tool" op --cases fixtures/gpu/sanitizer.txt --on ref,gpu
+        sanitized "$tool" generate fixtures/tiny-k25 --tokens 1,2,3 -n 4 --on gpu --draft fixtures/eagle-trained
     done
     unset ASSAY_GPU_PREFILL ASSAY_GPU_EVERY_LANE
 }

@@ -25,10 +25,10 @@ static void read_inline(struct judge_run *r, const struct uses_module *m,
     *out = (struct judge_accept){.file = m->file,
                                  .line = a->line,
                                  .reason = a->text,
-                                 .place = run_format(r, "%s:%d", m->file, a->line)};
+                                 .place = judge_run_format(r, "%s:%d", m->file, a->line)};
     if (!until || !is_date(until + 7)) return;
     out->until = until + 7;
-    out->reason = run_format(r, "%.*s", (int)(until - a->text), a->text);
+    out->reason = judge_run_format(r, "%.*s", (int)(until - a->text), a->text);
 }
 
 /* "handler.swallow why": of `assay lint`, whose rules have two words with a dot between. */
@@ -66,7 +66,7 @@ static void apply(struct judge_run *r, struct judge_accept *a, struct judge_repo
         if (f->accepted || !matches(a, f)) continue;
         a->hit = true;
         if (over)
-            f->why = run_format(r, "%s (accepted until %s: that is over)", f->why, a->until);
+            f->why = judge_run_format(r, "%s (accepted until %s: that is over)", f->why, a->until);
         else
             f->accepted = a->reason;
     }
@@ -83,7 +83,7 @@ static enum err_code check(struct judge_run *r, const struct judge_accept *a)
     return ERR_OK;
 }
 
-enum err_code accept_apply(struct judge_run *r, struct judge_report *out)
+enum err_code judge_accept_apply(struct judge_run *r, struct judge_report *out)
 {
     for (int i = 0; i < r->in->accepts; i++) apply(r, &r->in->accept[i], out);
     for (int i = 0; i < r->in->uses->modules; i++) {

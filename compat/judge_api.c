@@ -15,7 +15,7 @@ static void collect_shared(struct judge_run *r, struct own_module *m, const stru
     for (int i = 0; i < b->stmts; i++) {
         const struct stmt *s = &b->stmt[i];
         for (int j = 0; s->kind == STMT_GLOBAL && j < s->globals; j++) {
-            const char **more = run_take(r, m->shareds + 1, sizeof *more);
+            const char **more = judge_run_take(r, m->shareds + 1, sizeof *more);
             if (!more) return;
             if (m->shareds > 0) memcpy(more, m->shared, (size_t)m->shareds * sizeof *more);
             more[m->shareds++] = s->global[j];
@@ -30,15 +30,15 @@ static void collect_shared(struct judge_run *r, struct own_module *m, const stru
 
 /* ---- one pass ---- */
 
-void module_run(struct judge_run *r, struct own_module *m)
+void judge_module_run(struct judge_run *r, struct own_module *m)
 {
     if (m->state != 0) return;
     m->state = 1;
     struct frame f = {.run = r, .module = m, .module_body = true};
     m->env = f.env;
-    for (int i = 0; i < m->uses->body.stmts && run_ok(r); i++) {
+    for (int i = 0; i < m->uses->body.stmts && judge_run_ok(r); i++) {
         struct block one = {.stmt = &m->uses->body.stmt[i], .stmts = 1};
-        exec_block(&f, &one);
+        judge_exec_block(&f, &one);
         f.env.dead = f.raised = false;
         m->env = f.env; /* what a module that imports this one in a circle sees */
     }
@@ -63,13 +63,13 @@ static void begin_pass(struct judge_run *r)
 static void run_pass(struct judge_run *r)
 {
     begin_pass(r);
-    for (int i = 0; i < r->in->uses->modules; i++) module_run(r, &r->module[i]);
-    for (int i = 0; i < r->queued && run_ok(r); i++) own_function_run(r, r->queue[i]);
+    for (int i = 0; i < r->in->uses->modules; i++) judge_module_run(r, &r->module[i]);
+    for (int i = 0; i < r->queued && judge_run_ok(r); i++) judge_own_function_run(r, r->queue[i]);
 }
 
 static void judge_classes(struct judge_run *r)
 {
-    for (int i = 0; i < r->in->uses->defs && run_ok(r); i++) {
+    for (int i = 0; i < r->in->uses->defs && judge_run_ok(r); i++) {
         struct own_class *c = r->class_of[i];
         struct frame f = {.run = r};
         if (!c || c->pass != r->pass) continue;
@@ -87,15 +87,15 @@ static void say_problems(struct judge_run *r)
         struct uses_module m = {.file = p->file};
         struct own_module own = {.uses = &m};
         struct frame f = {.run = r, .module = &own};
-        find_undecidable(&f, JUDGE_IMPORT, p->file, p->line, NULL,
-                         run_format(r, "not judged: %s", p->what));
+        judge_find_undecidable(&f, JUDGE_IMPORT, p->file, p->line, NULL,
+                               judge_run_format(r, "not judged: %s", p->what));
     }
 }
 
 static enum err_code check_used(struct judge_run *r)
 {
     const struct uses *u = r->in->uses;
-    if (!run_ok(r) || r->in->gather) return r->err->code;
+    if (!judge_run_ok(r) || r->in->gather) return r->err->code;
     for (int i = 0; i < r->hints; i++) {
         if (!r->hint[i].hit)
             return err_set(r->err, ERR_USAGE,
@@ -115,14 +115,14 @@ static enum err_code check_used(struct judge_run *r)
 static enum err_code start(struct judge_run *r)
 {
     const struct uses *u = r->in->uses;
-    r->module = run_take(r, u->modules, sizeof *r->module);
-    r->class_of = run_take(r, u->defs, sizeof(void *));
-    r->function_of = run_take(r, u->defs, sizeof(void *));
+    r->module = judge_run_take(r, u->modules, sizeof *r->module);
+    r->class_of = judge_run_take(r, u->defs, sizeof(void *));
+    r->function_of = judge_run_take(r, u->defs, sizeof(void *));
     for (int i = 0; r->module && i < u->modules; i++) {
         r->module[i].uses = &u->module[i];
         collect_shared(r, &r->module[i], &u->module[i].body);
     }
-    return run_ok(r) ? hints_read(r) : r->err->code;
+    return judge_run_ok(r) ? judge_hints_read(r) : r->err->code;
 }
 
 enum err_code judge_api(const struct judge_api_input *in, struct arena *a, struct judge_report *out,
@@ -132,12 +132,12 @@ enum err_code judge_api(const struct judge_api_input *in, struct arena *a, struc
     struct judge_run r = {.in = in, .api = in->api, .pool = &pool, .err = err};
     *out = (struct judge_report){0};
     if (start(&r) != ERR_OK) return err->code;
-    for (r.pass = 0; r.pass < PASSES && run_ok(&r); r.pass++) {
+    for (r.pass = 0; r.pass < PASSES && judge_run_ok(&r); r.pass++) {
         r.report = r.pass == PASSES - 1;
         run_pass(&r);
         if (r.report) judge_classes(&r);
     }
     say_problems(&r);
     if (check_used(&r) != ERR_OK) return err->code;
-    return in->gather ? ERR_OK : find_finish(&r, out);
+    return in->gather ? ERR_OK : judge_find_finish(&r, out);
 }

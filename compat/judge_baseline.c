@@ -20,7 +20,8 @@ static const struct api_def *old_class(struct judge_run *r, const struct api_def
     return api_class_of(&res);
 }
 
-bool baseline_signatures(struct frame *f, const struct value *callee, struct api_signatures *out)
+bool judge_baseline_signatures(struct frame *f, const struct value *callee,
+                               struct api_signatures *out)
 {
     struct judge_run *r = f->run;
     const struct api *old = r->in->baseline;
@@ -58,29 +59,31 @@ static const struct api_param *param_named(const struct api_params *p, const cha
 
 static const char *from_to(struct judge_run *r)
 {
-    return run_format(r, "%s has it, %s has not", version_of(r->in->baseline), version_of(r->api));
+    return judge_run_format(r, "%s has it, %s has not", version_of(r->in->baseline),
+                            version_of(r->api));
 }
 
-const char *baseline_explains(struct frame *f, const struct value *callee, const struct args *a,
-                              const struct bound *b)
+const char *judge_baseline_explains(struct frame *f, const struct value *callee,
+                                    const struct args *a, const struct bound *b)
 {
     struct judge_run *r = f->run;
     struct api_signatures s;
     struct bound was;
     const struct api_signature *sig;
-    if (!baseline_signatures(f, callee, &s)) return NULL;
-    if (!signatures_bind(&s, a, &was, &sig)) return "did not bind against the baseline either";
+    if (!judge_baseline_signatures(f, callee, &s)) return NULL;
+    if (!judge_signatures_bind(&s, a, &was, &sig))
+        return "did not bind against the baseline either";
     const struct api_param *p = param_named(&sig->params, b->name);
     if (b->problem == BIND_UNEXPECTED && p)
-        return run_format(r, "parameter %s removed: %s", b->name, from_to(r));
+        return judge_run_format(r, "parameter %s removed: %s", b->name, from_to(r));
     if (b->problem == BIND_MISSING && p)
-        return run_format(r, "%s is required since %s, optional in %s", b->name, version_of(r->api),
-                          version_of(r->in->baseline));
+        return judge_run_format(r, "%s is required since %s, optional in %s", b->name,
+                                version_of(r->api), version_of(r->in->baseline));
     if (b->problem == BIND_MISSING)
-        return run_format(r, "%s is required since %s, not in %s", b->name, version_of(r->api),
-                          version_of(r->in->baseline));
-    return run_format(r, "took %s in %s", params_text(r, &sig->params),
-                      version_of(r->in->baseline));
+        return judge_run_format(r, "%s is required since %s, not in %s", b->name,
+                                version_of(r->api), version_of(r->in->baseline));
+    return judge_run_format(r, "took %s in %s", judge_params_text(r, &sig->params),
+                            version_of(r->in->baseline));
 }
 
 /* ---- what still binds ---- */
@@ -107,15 +110,15 @@ static void judge_shift(struct frame *f, const char *symbol, const struct args *
     for (int i = 0; i < a->count; i++) {
         const char *x = name_at(old, was, i), *y = name_at(now, bound, i);
         if (!shifted(old, now, x, y)) continue;
-        struct judge_finding *n =
-            find_broken(f, JUDGE_CALL, symbol, line, now->from,
-                        run_format(f->run, "positional argument %d goes to %s, it was %s in %s",
-                                   i + 1, y, x, version_of(f->run->in->baseline)));
+        struct judge_finding *n = judge_find_broken(
+            f, JUDGE_CALL, symbol, line, now->from,
+            judge_run_format(f->run, "positional argument %d goes to %s, it was %s in %s", i + 1, y,
+                             x, version_of(f->run->in->baseline)));
         if (!n || n->verdict != JUDGE_BROKEN) return;
         n->severity = JUDGE_SHIFTS;
-        n->found = params_text(f->run, &old->params);
-        n->wanted = params_text(f->run, &now->params);
-        n->remedy = run_format(f->run, "pass %s by keyword", x);
+        n->found = judge_params_text(f->run, &old->params);
+        n->wanted = judge_params_text(f->run, &now->params);
+        n->remedy = judge_run_format(f->run, "pass %s by keyword", x);
         return;
     }
 }
@@ -142,13 +145,13 @@ static void judge_defaults(struct frame *f, const char *symbol, const struct arg
         if (!q || !p->fallback || !q->fallback || strcmp(p->fallback, q->fallback) == 0) continue;
         if (p->kind == API_STAR || p->kind == API_DSTAR) continue;
         if (given(a, &now->params, bound, p->name)) continue;
-        text = run_format(f->run, "%s%s%s: %s -> %s", text ? text : "", text ? ", " : "", p->name,
-                          q->fallback, p->fallback);
+        text = judge_run_format(f->run, "%s%s%s: %s -> %s", text ? text : "", text ? ", " : "",
+                                p->name, q->fallback, p->fallback);
     }
     if (!text) return;
-    struct judge_finding *n =
-        find_undecidable(f, JUDGE_CALL, symbol, line, now->from,
-                         run_format(f->run, "default changed under an omitted argument: %s", text));
+    struct judge_finding *n = judge_find_undecidable(
+        f, JUDGE_CALL, symbol, line, now->from,
+        judge_run_format(f->run, "default changed under an omitted argument: %s", text));
     if (n && n->severity == JUDGE_CANNOT_TELL) {
         n->severity = JUDGE_DEFAULT;
         n->remedy = "pass it, if the old value was meant";
@@ -171,7 +174,7 @@ static bool has_head(const struct api_type *t, const char *name)
         return false;
     }
     return (t->kind == API_TYPE_NAME || t->kind == API_TYPE_SUB) &&
-           strcmp(last_part(t->name), last_part(name)) == 0;
+           strcmp(judge_last_part(t->name), judge_last_part(name)) == 0;
 }
 
 /* No part of one, but None, is a part of the other. */
@@ -191,9 +194,9 @@ static void say_type(struct frame *f, enum judge_kind kind, const char *symbol, 
                      const struct api_def *d, const char *was, const char *is)
 {
     struct judge_finding *n =
-        find_undecidable(f, kind, symbol, line, d,
-                         run_format(f->run, "type changed: %s in %s, %s now", was,
-                                    version_of(f->run->in->baseline), is));
+        judge_find_undecidable(f, kind, symbol, line, d,
+                               judge_run_format(f->run, "type changed: %s in %s, %s now", was,
+                                                version_of(f->run->in->baseline), is));
     if (n && n->severity == JUDGE_CANNOT_TELL) n->severity = JUDGE_TYPE;
 }
 
@@ -217,23 +220,23 @@ static void judge_returns(struct frame *f, const char *symbol, const struct api_
         say_type(f, JUDGE_RESULT, symbol, line, now->from, old->returns, now->returns);
 }
 
-void baseline_call(struct frame *f, const struct value *callee, const struct args *a,
-                   const struct api_signature *now, const struct bound *bound, int line)
+void judge_baseline_call(struct frame *f, const struct value *callee, const struct args *a,
+                         const struct api_signature *now, const struct bound *bound, int line)
 {
     struct api_signatures s;
     struct bound was;
     const struct api_signature *old;
-    if (!f->run->report || !baseline_signatures(f, callee, &s)) return;
-    if (!signatures_bind(&s, a, &was, &old)) return;
-    const char *symbol = callee_symbol(f->run, callee);
+    if (!f->run->report || !judge_baseline_signatures(f, callee, &s)) return;
+    if (!judge_signatures_bind(&s, a, &was, &old)) return;
+    const char *symbol = judge_callee_symbol(f->run, callee);
     judge_shift(f, symbol, a, old, &was, now, bound, line);
     judge_defaults(f, symbol, a, old, now, bound, line);
     bool made = callee->kind == VALUE_CLASS || callee->generated;
     if (!made) judge_returns(f, symbol, old, now, line);
 }
 
-void baseline_attribute(struct frame *f, const struct api_def *c, const char *name,
-                        const struct api_attribute *now, int line)
+void judge_baseline_attribute(struct frame *f, const struct api_def *c, const char *name,
+                              const struct api_attribute *now, int line)
 {
     struct judge_run *r = f->run;
     struct api_attribute old;
@@ -245,11 +248,12 @@ void baseline_attribute(struct frame *f, const struct api_def *c, const char *na
     const struct api_type *was = api_type_parse(old.type, r->pool, r->err),
                           *is = api_type_parse(now->type, r->pool, r->err);
     if (was && is && !vague(was) && !vague(is) && disjoint(was, is))
-        say_type(f, JUDGE_ATTRIBUTE, run_format(r, "%s.%s", path_dotted(r, c->path), name), line,
+        say_type(f, JUDGE_ATTRIBUTE,
+                 judge_run_format(r, "%s.%s", judge_path_dotted(r, c->path), name), line,
                  now->class_ ? now->class_ : c, old.type, now->type);
 }
 
-const char *baseline_removed(struct frame *f, const struct api_def *c, const char *name)
+const char *judge_baseline_removed(struct frame *f, const struct api_def *c, const char *name)
 {
     struct judge_run *r = f->run;
     struct api_attribute old;
@@ -257,11 +261,11 @@ const char *baseline_removed(struct frame *f, const struct api_def *c, const cha
     const struct api_def *d = old_class(r, c);
     if (!d) return NULL;
     api_attribute(r->in->baseline, d, name, false, &old);
-    return old.found == API_FOUND ? run_format(r, "removed: %s", from_to(r)) : NULL;
+    return old.found == API_FOUND ? judge_run_format(r, "removed: %s", from_to(r)) : NULL;
 }
 
 /* A name that was one kind of thing and is another. */
-void baseline_kind(struct frame *f, const char *symbol, const struct api_def *now, int line)
+void judge_baseline_kind(struct frame *f, const char *symbol, const struct api_def *now, int line)
 {
     struct judge_run *r = f->run;
     struct api_result old;
@@ -273,8 +277,8 @@ void baseline_kind(struct frame *f, const char *symbol, const struct api_def *no
                           ? "an alias or value"
                           : what[old.def[0]->kind];
     struct judge_finding *n =
-        find_undecidable(f, JUDGE_IMPORT, symbol, line, now,
-                         run_format(r, "type changed: %s in %s, %s now", was,
-                                    version_of(r->in->baseline), what[now->kind]));
+        judge_find_undecidable(f, JUDGE_IMPORT, symbol, line, now,
+                               judge_run_format(r, "type changed: %s in %s, %s now", was,
+                                                version_of(r->in->baseline), what[now->kind]));
     if (n && n->severity == JUDGE_CANNOT_TELL) n->severity = JUDGE_TYPE;
 }

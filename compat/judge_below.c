@@ -9,7 +9,7 @@ enum { BELOW_MOST = 512 };
 static const struct api_def *own_below(struct judge_run *r, const struct own_class *c,
                                        const struct api_def *base)
 {
-    const struct api_def *lib = c ? own_lib_base(r, c) : NULL;
+    const struct api_def *lib = c ? judge_own_lib_base(r, c) : NULL;
     return lib && api_inherits(r->api, lib, base->path) ? lib : NULL;
 }
 
@@ -19,7 +19,7 @@ static bool alike(struct judge_run *r, struct own_class *own, const struct api_d
 {
     const struct api_names *names = &c->class_->members;
     for (int i = 0; i < names->count; i++) {
-        if (names->name[i].name[0] != '_' && own_member(r, own, names->name[i].name, NULL))
+        if (names->name[i].name[0] != '_' && judge_own_member(r, own, names->name[i].name, NULL))
             return true;
     }
     return false;
@@ -45,7 +45,7 @@ static bool never_made(struct judge_run *r, const struct api_def *c)
     return true;
 }
 
-const char *below_has(struct frame *f, const struct api_def *c, const char *name)
+const char *judge_below_has(struct frame *f, const struct api_def *c, const char *name)
 {
     struct judge_run *r = f->run;
     const struct api_def *list[BELOW_MOST];
@@ -59,15 +59,17 @@ const char *below_has(struct frame *f, const struct api_def *c, const char *name
         struct api_attribute at;
         api_attribute(r->api, list[i], name, false, &at);
         if (at.found != API_ABSENT)
-            return run_format(r, "the object may be a %s", path_dotted(r, list[i]->path));
+            return judge_run_format(r, "the object may be a %s",
+                                    judge_path_dotted(r, list[i]->path));
     }
     if (n == BELOW_MOST) return "there are many classes below it";
     for (int i = 0; i < r->in->uses->defs; i++) {
         struct own_class *own = r->class_of[i];
         if (!own) continue;
         struct value v = {.kind = VALUE_OWN_OBJECT, .own_class = own};
-        bool has = own_below(r, own, c) ? attr_has(f, &v, name) != 0 : attr_has(f, &v, name) == 1;
-        if (has) return run_format(r, "the object may be a %s", own->name);
+        bool has = own_below(r, own, c) ? judge_attr_has(f, &v, name) != 0
+                                        : judge_attr_has(f, &v, name) == 1;
+        if (has) return judge_run_format(r, "the object may be a %s", own->name);
     }
     return NULL;
 }
@@ -75,16 +77,16 @@ const char *below_has(struct frame *f, const struct api_def *c, const char *name
 static bool own_binds(struct judge_run *r, struct own_class *c, const char *name,
                       const struct args *a)
 {
-    const struct value *m = own_member(r, c, name, NULL);
+    const struct value *m = judge_own_member(r, c, name, NULL);
     if (!m) return false;
     if (m->kind != VALUE_OWN_FUNCTION || m->own_function->decorated) return true;
     struct bound b;
-    struct api_params p = own_params(r, m->own_function, !m->own_function->is_static);
-    bind_args(&p, a, false, &b);
+    struct api_params p = judge_own_params(r, m->own_function, !m->own_function->is_static);
+    judge_bind_args(&p, a, false, &b);
     return b.status != BIND_BAD;
 }
 
-bool below_binds(struct frame *f, const struct value *callee, const struct args *a)
+bool judge_below_binds(struct frame *f, const struct value *callee, const struct args *a)
 {
     struct judge_run *r = f->run;
     const struct api_def *c = callee->class_;

@@ -89,8 +89,8 @@ static void bind_missing(const struct api_params *p, const struct args *a, const
     }
 }
 
-void bind_args(const struct api_params *p, const struct args *a, bool ignores_extra,
-               struct bound *out)
+void judge_bind_args(const struct api_params *p, const struct args *a, bool ignores_extra,
+                     struct bound *out)
 {
     bool given[BIND_PARAMS] = {0};
     *out = (struct bound){.status = BIND_OK};
@@ -116,10 +116,10 @@ static const char *close_list(struct judge_run *r, char *buf, size_t n)
 {
     if (n >= LIST_TEXT - 5) n = LIST_TEXT - 5;
     snprintf(buf + n, LIST_TEXT - n, "%s", n == LIST_TEXT - 5 ? "...)" : ")");
-    return run_format(r, "%s", buf);
+    return judge_run_format(r, "%s", buf);
 }
 
-const char *params_text(struct judge_run *r, const struct api_params *p)
+const char *judge_params_text(struct judge_run *r, const struct api_params *p)
 {
     char buf[LIST_TEXT] = "(";
     size_t n = 1;
@@ -143,7 +143,7 @@ const char *params_text(struct judge_run *r, const struct api_params *p)
     return close_list(r, buf, n);
 }
 
-const char *args_text(struct judge_run *r, const struct args *a)
+const char *judge_args_text(struct judge_run *r, const struct args *a)
 {
     char buf[LIST_TEXT] = "(", count[32];
     size_t n = 1;

@@ -5,16 +5,16 @@
 
 static const struct value *literal_at(struct frame *f, const struct expr *e, const char **path)
 {
-    *path = expr_path(f->run, e);
-    const struct value *v = *path ? env_find(f->env.top, *path) : NULL;
+    *path = judge_expr_path(f->run, e);
+    const struct value *v = *path ? judge_env_find(f->env.top, *path) : NULL;
     return v && (v->kind == VALUE_DICT || v->kind == VALUE_ITEMS) ? v : NULL;
 }
 
 /* A copy without `key`, with room for one more. */
 static struct value without(struct judge_run *r, const struct value *d, const char *key)
 {
-    const struct value **item = run_take(r, d->items + 1, sizeof *item);
-    const char **name = run_take(r, d->items + 1, sizeof *name);
+    const struct value **item = judge_run_take(r, d->items + 1, sizeof *item);
+    const char **name = judge_run_take(r, d->items + 1, sizeof *name);
     struct value v = {.kind = VALUE_DICT, .item = item, .key = name, .open = d->open};
     for (int i = 0; item && name && i < d->items; i++) {
         if (d->key[i] && strcmp(d->key[i], key) == 0) continue;
@@ -24,32 +24,35 @@ static struct value without(struct judge_run *r, const struct value *d, const ch
     return v;
 }
 
-void dict_set(struct frame *f, const struct expr *d, const struct value *key, const struct value *v)
+void judge_dict_set(struct frame *f, const struct expr *d, const struct value *key,
+                    const struct value *v)
 {
     const char *path;
     const struct value *old = literal_at(f, d, &path);
     if (!old) return;
     if (old->kind != VALUE_DICT || key->kind != VALUE_STR) {
-        env_bind(f, path, &value_unknown);
+        judge_env_bind(f, path, &value_unknown);
         return;
     }
     struct value fresh = without(f->run, old, key->text);
-    if (!run_ok(f->run)) return;
+    if (!judge_run_ok(f->run)) return;
     fresh.item[fresh.items] = v;
     fresh.key[fresh.items++] = key->text;
-    env_bind(f, path, value_make(f->run, fresh));
+    judge_env_bind(f, path, judge_value_make(f->run, fresh));
 }
 
-void dict_drop(struct frame *f, const struct expr *d, const struct value *key)
+void judge_dict_drop(struct frame *f, const struct expr *d, const struct value *key)
 {
     const char *path;
     const struct value *old = literal_at(f, d, &path);
     if (!old) return;
     bool known = old->kind == VALUE_DICT && key->kind == VALUE_STR;
-    env_bind(f, path, known ? value_make(f->run, without(f->run, old, key->text)) : &value_unknown);
+    judge_env_bind(f, path,
+                   known ? judge_value_make(f->run, without(f->run, old, key->text))
+                         : &value_unknown);
 }
 
-void change_by_method(struct frame *f, const struct expr *call)
+void judge_change_by_method(struct frame *f, const struct expr *call)
 {
     static const char *const reads[] = {"get", "keys", "values", "items", "copy", "index", "count"};
     const struct expr *e = call->left;
@@ -62,12 +65,12 @@ void change_by_method(struct frame *f, const struct expr *call)
     }
     bool pop = strcmp(e->text, "pop") == 0 && call->items > 0 && call->item[0]->kind == EXPR_STR;
     if (pop)
-        dict_drop(f, e->left, eval(f, call->item[0]));
+        judge_dict_drop(f, e->left, judge_eval(f, call->item[0]));
     else
-        env_bind(f, path, &value_unknown);
+        judge_env_bind(f, path, &value_unknown);
 }
 
-void change_by_call(struct frame *f, const struct value *callee, const struct expr *call)
+void judge_change_by_call(struct frame *f, const struct value *callee, const struct expr *call)
 {
     const char *path;
     bool builtin = callee->kind == VALUE_OUTSIDE && !strchr(callee->text, '.');
@@ -75,6 +78,6 @@ void change_by_call(struct frame *f, const struct value *callee, const struct ex
     for (int i = 0; i < call->items + call->kws; i++) {
         const struct expr *e = i < call->items ? call->item[i] : call->kw[i - call->items].value;
         bool spread = i >= call->items && !call->kw[i - call->items].name;
-        if (!spread && literal_at(f, e, &path)) env_bind(f, path, &value_unknown);
+        if (!spread && literal_at(f, e, &path)) judge_env_bind(f, path, &value_unknown);
     }
 }

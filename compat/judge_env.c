@@ -7,9 +7,9 @@
 
 enum { PATH_MOST = 512, PATH_DEPTH = 16 };
 
-void env_bind(struct frame *f, const char *name, const struct value *v)
+void judge_env_bind(struct frame *f, const char *name, const struct value *v)
 {
-    struct binding *b = run_take(f->run, 1, sizeof *b);
+    struct binding *b = judge_run_take(f->run, 1, sizeof *b);
     if (!b) return;
     int depth = f->env.top ? f->env.top->depth + 1 : 1;
     *b = (struct binding){.name = name, .value = v, .next = f->env.top, .depth = depth};
@@ -26,7 +26,7 @@ static int covers(const char *name, const char *path)
     return path[n] == '.' || path[n] == '(' ? 1 : 0;
 }
 
-const struct value *env_find(const struct binding *top, const char *path)
+const struct value *judge_env_find(const struct binding *top, const char *path)
 {
     for (const struct binding *b = top; b; b = b->next) {
         int c = covers(b->name, path);
@@ -67,13 +67,13 @@ static void join_side(struct frame *f, const struct binding *side, const struct 
     for (const struct binding *b = side; b != base; b = b->next) {
         if (bound_above(side, b, NULL, b->name)) continue;
         if (done && bound_above(done, base, NULL, b->name)) continue;
-        const struct value *there = env_find(other, b->name);
+        const struct value *there = judge_env_find(other, b->name);
         if (!there && strpbrk(b->name, ".(")) continue;
-        env_bind(f, b->name, there ? value_join(f->run, b->value, there) : b->value);
+        judge_env_bind(f, b->name, there ? judge_value_join(f->run, b->value, there) : b->value);
     }
 }
 
-struct env env_join(struct judge_run *r, struct env a, struct env b)
+struct env judge_env_join(struct judge_run *r, struct env a, struct env b)
 {
     if (a.dead) return b;
     if (b.dead) return a;
@@ -84,13 +84,13 @@ struct env env_join(struct judge_run *r, struct env a, struct env b)
     return f.env;
 }
 
-struct env env_prefer(struct judge_run *r, struct env a, struct env b)
+struct env judge_env_prefer(struct judge_run *r, struct env a, struct env b)
 {
     const struct binding *base = common(a.top, b.top);
     struct frame f = {.run = r, .env = a};
     for (const struct binding *at = b.top; at != base; at = at->next) {
         if (bound_above(b.top, at, NULL, at->name)) continue;
-        if (!bound_above(a.top, base, NULL, at->name)) env_bind(&f, at->name, at->value);
+        if (!bound_above(a.top, base, NULL, at->name)) judge_env_bind(&f, at->name, at->value);
     }
     f.env.dead = a.dead && b.dead;
     return f.env;
@@ -128,7 +128,7 @@ static bool path_write(char *buf, const struct expr *e, int depth)
     }
 }
 
-const char *expr_path(struct judge_run *r, const struct expr *e)
+const char *judge_expr_path(struct judge_run *r, const struct expr *e)
 {
     char buf[PATH_MOST] = "";
     if (!path_write(buf, e, 0)) return NULL;
@@ -138,7 +138,7 @@ const char *expr_path(struct judge_run *r, const struct expr *e)
 
 /* ---- slots: what is bound from more than one place ---- */
 
-const struct attr_slot *slot_find(const struct attr_slot *list, const char *name)
+const struct attr_slot *judge_slot_find(const struct attr_slot *list, const char *name)
 {
     for (; list; list = list->next) {
         if (strcmp(list->name, name) == 0) return list;
@@ -146,17 +146,17 @@ const struct attr_slot *slot_find(const struct attr_slot *list, const char *name
     return NULL;
 }
 
-struct attr_slot *slot_join(struct judge_run *r, struct attr_slot **list, const char *name,
-                            const struct value *v)
+struct attr_slot *judge_slot_join(struct judge_run *r, struct attr_slot **list, const char *name,
+                                  const struct value *v)
 {
-    struct attr_slot *s = (struct attr_slot *)slot_find(*list, name);
+    struct attr_slot *s = (struct attr_slot *)judge_slot_find(*list, name);
     if (!s) {
-        s = run_take(r, 1, sizeof *s);
+        s = judge_run_take(r, 1, sizeof *s);
         if (!s) return NULL;
         *s = (struct attr_slot){.name = name, .next = *list};
         *list = s;
     }
-    s->now = value_join(r, s->now, v);
+    s->now = judge_value_join(r, s->now, v);
     return s;
 }
 
@@ -170,23 +170,23 @@ static bool shared(const struct own_module *m, const char *name)
     return false;
 }
 
-void name_assign(struct frame *f, const char *name, const struct value *v)
+void judge_name_assign(struct frame *f, const char *name, const struct value *v)
 {
     bool constant = v->kind == VALUE_NONE || v->kind == VALUE_BOOL || v->kind == VALUE_NUMBER;
     if (shared(f->module, name)) {
-        if (!f->module_body) slot_join(f->run, &f->module->late, name, v);
-        if (constant) v = value_join(f->run, v, &value_unknown);
+        if (!f->module_body) judge_slot_join(f->run, &f->module->late, name, v);
+        if (constant) v = judge_value_join(f->run, v, &value_unknown);
     }
-    env_bind(f, name, v);
+    judge_env_bind(f, name, v);
 }
 
-const struct value *module_name(struct judge_run *r, struct own_module *m, const char *name,
-                                bool *unknown)
+const struct value *judge_module_name(struct judge_run *r, struct own_module *m, const char *name,
+                                      bool *unknown)
 {
-    const struct value *v = env_find(m->env.top, name);
-    const struct attr_slot *late = slot_find(m->late, name);
+    const struct value *v = judge_env_find(m->env.top, name);
+    const struct attr_slot *late = judge_slot_find(m->late, name);
     const struct value *set = late ? late->seen : NULL;
-    if (set) v = value_join(r, v, set);
+    if (set) v = judge_value_join(r, v, set);
     if (!v && m->star_open) {
         *unknown = true;
         return &value_unknown;
@@ -194,11 +194,11 @@ const struct value *module_name(struct judge_run *r, struct own_module *m, const
     return v;
 }
 
-const struct value *name_find(struct frame *f, const char *name)
+const struct value *judge_name_find(struct frame *f, const char *name)
 {
-    const struct value *v = env_find(f->env.top, name);
-    if (!v) v = env_find(f->outer, name);
+    const struct value *v = judge_env_find(f->env.top, name);
+    if (!v) v = judge_env_find(f->outer, name);
     bool unknown = false;
-    if (!v && !f->module_body) v = module_name(f->run, f->module, name, &unknown);
+    if (!v && !f->module_body) v = judge_module_name(f->run, f->module, name, &unknown);
     return v;
 }

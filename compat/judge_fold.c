@@ -30,8 +30,8 @@ static int place_of(struct judge_finding *const *table, int room, enum judge_kin
 static bool grow(struct judge_run *r)
 {
     int room = r->finding_room ? r->finding_room * 2 : 512;
-    struct judge_finding **list = run_take(r, room / 2, sizeof *list);
-    struct judge_finding **table = run_take(r, room, sizeof *table);
+    struct judge_finding **list = judge_run_take(r, room / 2, sizeof *list);
+    struct judge_finding **table = judge_run_take(r, room, sizeof *table);
     if (!list || !table) return false;
     for (int i = 0; i < r->findings; i++) {
         const struct judge_finding *f = r->finding[i];
@@ -51,7 +51,7 @@ static struct judge_finding *slot(struct judge_run *r, enum judge_kind kind, con
     if (r->findings * 2 >= r->finding_room && !grow(r)) return NULL;
     int at = place_of(r->finding_at, r->finding_room, kind, symbol, file, line);
     if (r->finding_at[at]) return r->finding_at[at];
-    struct judge_finding *f = run_take(r, 1, sizeof *f);
+    struct judge_finding *f = judge_run_take(r, 1, sizeof *f);
     if (!f) return NULL;
     r->finding_at[at] = r->finding[r->findings++] = f;
     return f;
@@ -63,9 +63,9 @@ static int rank(enum judge_verdict v)
 }
 
 /* A place that is looked at twice (a body that runs in two branches) keeps the graver answer. */
-struct judge_finding *find_say(struct frame *f, enum judge_kind kind, enum judge_verdict verdict,
-                               const char *symbol, int line, const struct api_def *provider,
-                               const char *why)
+struct judge_finding *judge_find_say(struct frame *f, enum judge_kind kind,
+                                     enum judge_verdict verdict, const char *symbol, int line,
+                                     const struct api_def *provider, const char *why)
 {
     struct judge_run *r = f->run;
     if (!r->report) return NULL;
@@ -90,17 +90,18 @@ struct judge_finding *find_say(struct frame *f, enum judge_kind kind, enum judge
     return n;
 }
 
-struct judge_finding *find_ok(struct frame *f, enum judge_kind kind, const char *symbol, int line,
-                              const struct api_def *provider)
+struct judge_finding *judge_find_ok(struct frame *f, enum judge_kind kind, const char *symbol,
+                                    int line, const struct api_def *provider)
 {
-    return find_say(f, kind, JUDGE_OK, symbol, line, provider, "as recorded");
+    return judge_find_say(f, kind, JUDGE_OK, symbol, line, provider, "as recorded");
 }
 
-struct judge_finding *find_undecidable(struct frame *f, enum judge_kind kind, const char *symbol,
-                                       int line, const struct api_def *provider, const char *why)
+struct judge_finding *judge_find_undecidable(struct frame *f, enum judge_kind kind,
+                                             const char *symbol, int line,
+                                             const struct api_def *provider, const char *why)
 {
     if (f->mute > 0) return NULL;
-    return find_say(f, kind, JUDGE_UNDECIDABLE, symbol, line, provider, why);
+    return judge_find_say(f, kind, JUDGE_UNDECIDABLE, symbol, line, provider, why);
 }
 
 static unsigned guard_of(enum judge_kind kind)
@@ -110,8 +111,8 @@ static unsigned guard_of(enum judge_kind kind)
     return kind == JUDGE_ATTRIBUTE ? GUARD_ATTRIBUTE : 0;
 }
 
-struct judge_finding *find_broken(struct frame *f, enum judge_kind kind, const char *symbol,
-                                  int line, const struct api_def *provider, const char *why)
+struct judge_finding *judge_find_broken(struct frame *f, enum judge_kind kind, const char *symbol,
+                                        int line, const struct api_def *provider, const char *why)
 {
     if (f->guards & guard_of(kind)) {
         f->raised = true;
@@ -119,16 +120,17 @@ struct judge_finding *find_broken(struct frame *f, enum judge_kind kind, const c
     }
     if (f->mute > 0) return NULL;
     if (f->unsure > 0)
-        return find_undecidable(
+        return judge_find_undecidable(
             f, kind, symbol, line, provider,
-            run_format(f->run, "%s; whether this branch is taken is not known", why));
-    return find_say(f, kind, JUDGE_BROKEN, symbol, line, provider, why);
+            judge_run_format(f->run, "%s; whether this branch is taken is not known", why));
+    return judge_find_say(f, kind, JUDGE_BROKEN, symbol, line, provider, why);
 }
 
-void find_deprecated(struct frame *f, enum judge_kind kind, const char *symbol, int line,
-                     const struct api_def *d, const char *text)
+void judge_find_deprecated(struct frame *f, enum judge_kind kind, const char *symbol, int line,
+                           const struct api_def *d, const char *text)
 {
-    struct judge_finding *n = f->mute ? NULL : find_say(f, kind, JUDGE_OK, symbol, line, d, text);
+    struct judge_finding *n =
+        f->mute ? NULL : judge_find_say(f, kind, JUDGE_OK, symbol, line, d, text);
     if (!n || n->severity != JUDGE_NOTE) return;
     n->severity = JUDGE_DEPRECATED;
     n->why = text;
@@ -137,7 +139,7 @@ void find_deprecated(struct frame *f, enum judge_kind kind, const char *symbol, 
         if (digits == 0) continue;
         if (all > digits + 1) {
             while (p[all - 1] == '.') all--;
-            n->until = run_format(f->run, "%.*s", (int)all, p);
+            n->until = judge_run_format(f->run, "%.*s", (int)all, p);
             return;
         }
         p += all - 1;
@@ -146,13 +148,13 @@ void find_deprecated(struct frame *f, enum judge_kind kind, const char *symbol, 
 
 /* ---- cascades ---- */
 
-const struct value *value_broken(struct judge_run *r, struct judge_finding *cause)
+const struct value *judge_value_broken(struct judge_run *r, struct judge_finding *cause)
 {
     if (!cause) return &value_unknown;
-    return value_make(r, (struct value){.kind = VALUE_BROKEN, .cause = cause});
+    return judge_value_make(r, (struct value){.kind = VALUE_BROKEN, .cause = cause});
 }
 
-void find_fold(struct frame *f, struct judge_finding *cause, int line)
+void judge_find_fold(struct frame *f, struct judge_finding *cause, int line)
 {
     struct judge_run *r = f->run;
     if (!r->report || !cause || f->mute || line == cause->line) return;
@@ -162,7 +164,7 @@ void find_fold(struct frame *f, struct judge_finding *cause, int line)
     }
     if (cause->alsos == cause->also_room) {
         int room = cause->also_room ? cause->also_room * 2 : 8;
-        int *more = run_take(r, room, sizeof *more);
+        int *more = judge_run_take(r, room, sizeof *more);
         if (!more) return;
         if (cause->alsos > 0) memcpy(more, cause->also, (size_t)cause->alsos * sizeof *more);
         cause->also = more;
@@ -183,14 +185,14 @@ static int by_place(const void *a, const void *b)
     return c ? c : (int)x->kind - (int)y->kind;
 }
 
-enum err_code find_finish(struct judge_run *r, struct judge_report *out)
+enum err_code judge_find_finish(struct judge_run *r, struct judge_report *out)
 {
     *out = (struct judge_report){.findings = r->findings};
-    out->finding = run_take(r, r->findings, sizeof *out->finding);
-    if (!run_ok(r)) return r->err->code;
+    out->finding = judge_run_take(r, r->findings, sizeof *out->finding);
+    if (!judge_run_ok(r)) return r->err->code;
     for (int i = 0; i < r->findings; i++) out->finding[i] = *r->finding[i];
     if (r->findings > 1) qsort(out->finding, (size_t)r->findings, sizeof *out->finding, by_place);
-    if (accept_apply(r, out) != ERR_OK) return r->err->code;
+    if (judge_accept_apply(r, out) != ERR_OK) return r->err->code;
     struct judge_counts *c = &out->counts;
     c->folded = r->folded;
     for (int i = 0; i < out->findings; i++) {

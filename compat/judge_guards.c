@@ -50,7 +50,7 @@ static int probe_truth(struct frame *f, const struct value *name, const struct v
     const struct value *callee = probe->self;
     struct api_signatures s;
     if (name->kind != VALUE_STR) return -1;
-    signatures_of(f, callee, &s);
+    judge_signatures_of(f, callee, &s);
     if (s.is != API_CALLABLE || s.sigs == 0 || s.open) return -1;
     for (int i = 0; i < s.sigs; i++) {
         for (int j = 0; j < s.sig[i].params.count; j++) {
@@ -75,9 +75,10 @@ static int not_of(int t)
     return t < 0 ? -1 : !t;
 }
 
-int compare_truth(struct frame *f, const struct value *a, const char *op, const struct value *b)
+int judge_compare_truth(struct frame *f, const struct value *a, const char *op,
+                        const struct value *b)
 {
-    int version = version_truth(f, a, op, b);
+    int version = judge_version_truth(f, a, op, b);
     if (version >= 0) return version;
     if (strcmp(op, "is") == 0) return is_truth(a, b);
     if (strcmp(op, "is not") == 0) return not_of(is_truth(a, b));
@@ -94,13 +95,13 @@ int compare_truth(struct frame *f, const struct value *a, const char *op, const 
 
 static const struct value *value_at(struct frame *f, const char *path, const struct expr *e)
 {
-    const struct value *v = env_find(f->env.top, path);
+    const struct value *v = judge_env_find(f->env.top, path);
     if (v) return v;
     bool report = f->run->report;
     unsigned guards = f->guards;
     f->run->report = false; /* was said where the condition was evaluated */
     f->guards = 0;
-    v = eval(f, e);
+    v = judge_eval(f, e);
     f->run->report = report;
     f->guards = guards;
     return v;
@@ -127,7 +128,7 @@ static bool is_one(struct judge_run *r, const struct value *v, const struct valu
     if (v->kind == VALUE_OBJECT && type->kind == VALUE_OBJECT)
         return api_inherits(r->api, v->class_, type->class_->path);
     if (v->kind == VALUE_OWN_OBJECT && type->kind == VALUE_OWN_OBJECT)
-        return own_inherits(v->own_class, type->own_class);
+        return judge_own_inherits(v->own_class, type->own_class);
     return false;
 }
 
@@ -136,42 +137,42 @@ static const struct value *narrowed(struct judge_run *r, const struct value *v,
                                     const struct value *type, bool sense)
 {
     const struct value *sum = NULL;
-    if (value_has_unknown(type) && sense) return &value_unknown;
+    if (judge_value_has_unknown(type) && sense) return &value_unknown;
     if (v->kind != VALUE_UNION) {
         if (!sense) return is_one(r, v, type) ? &value_unknown : v;
         return is_one(r, v, type) ? v : type;
     }
     for (int i = 0; i < v->items; i++) {
-        if (is_one(r, v->item[i], type) == sense) sum = value_join(r, sum, v->item[i]);
+        if (is_one(r, v->item[i], type) == sense) sum = judge_value_join(r, sum, v->item[i]);
     }
     return sum ? sum : sense ? type : &value_unknown;
 }
 
 static void assume_isinstance(struct frame *f, const struct expr *call, bool sense)
 {
-    const char *path = expr_path(f->run, call->item[0]);
+    const char *path = judge_expr_path(f->run, call->item[0]);
     if (!path || !plain(call->item[1])) return;
     const struct value *v = value_at(f, path, call->item[0]);
-    const struct value *type = value_instance(f->run, eval(f, call->item[1]));
-    if (!sense && value_has_unknown(type)) return;
-    env_bind(f, path, narrowed(f->run, v, type, sense));
+    const struct value *type = judge_value_instance(f->run, judge_eval(f, call->item[1]));
+    if (!sense && judge_value_has_unknown(type)) return;
+    judge_env_bind(f, path, narrowed(f->run, v, type, sense));
 }
 
 /* hasattr(x, "name"), "name" in dir(x), getattr(x, "name", None): x.name may be there. */
 static void assume_there(struct frame *f, const struct expr *object, const struct expr *name)
 {
-    const char *path = expr_path(f->run, object);
+    const char *path = judge_expr_path(f->run, object);
     if (!path || name->kind != EXPR_STR) return;
     const struct value *v = value_at(f, path, object);
-    if (attr_has(f, v, name->text) == 1) return;
-    env_bind(f, run_format(f->run, "%s.%s", path, name->text), &value_unknown);
+    if (judge_attr_has(f, v, name->text) == 1) return;
+    judge_env_bind(f, judge_run_format(f->run, "%s.%s", path, name->text), &value_unknown);
 }
 
 /* An unknown question about a callable: `if takes(fn)`: what it takes was asked. */
 static void assume_asked(struct frame *f, const struct expr *e)
 {
-    const char *path = expr_path(f->run, e);
-    if (path) env_bind(f, run_format(f->run, "%s()", path), &value_unknown);
+    const char *path = judge_expr_path(f->run, e);
+    if (path) judge_env_bind(f, judge_run_format(f->run, "%s()", path), &value_unknown);
 }
 
 static bool calls(const struct expr *e, const char *name, int args)
@@ -209,11 +210,11 @@ static void assume_none(struct frame *f, const struct expr *e, bool none)
 {
     const struct expr *at = e->kind == EXPR_WALRUS ? e->left : e;
     if (calls(e, "getattr", 3) && !none) assume_there(f, e->item[0], e->item[1]);
-    const char *path = expr_path(f->run, at);
+    const char *path = judge_expr_path(f->run, at);
     if (!path) return;
     const struct value *v = value_at(f, path, at);
     if (none) return;
-    if (v->kind == VALUE_UNION) env_bind(f, path, value_without_none(f->run, v));
+    if (v->kind == VALUE_UNION) judge_env_bind(f, path, judge_value_without_none(f->run, v));
 }
 
 static void assume_compare(struct frame *f, const struct expr *e, bool sense)
@@ -232,15 +233,15 @@ static void assume_compare(struct frame *f, const struct expr *e, bool sense)
         asked_in(f, e);
 }
 
-void assume(struct frame *f, const struct expr *e, bool sense)
+void judge_assume(struct frame *f, const struct expr *e, bool sense)
 {
     switch (e->kind) {
     case EXPR_NOT:
-        assume(f, e->left, !sense);
+        judge_assume(f, e->left, !sense);
         break;
     case EXPR_BOOL:
         if ((strcmp(e->text, "and") == 0) != sense) break;
-        for (int i = 0; i < e->items; i++) assume(f, e->item[i], sense);
+        for (int i = 0; i < e->items; i++) judge_assume(f, e->item[i], sense);
         break;
     case EXPR_CALL:
         assume_call(f, e, sense);

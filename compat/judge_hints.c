@@ -10,9 +10,9 @@ static const struct value *hint_type(struct judge_run *r, const char *type)
 {
     enum api_found found;
     const struct api_def *c = api_find_class(r->api, type, &found);
-    if (c) return value_exact(r, c);
+    if (c) return judge_value_exact(r, c);
     if (!strpbrk(type, "[|")) return NULL;
-    const struct value *v = type_from_text(r, type, NULL);
+    const struct value *v = judge_type_from_text(r, type, NULL);
     return v->kind == VALUE_UNKNOWN ? NULL : v;
 }
 
@@ -24,18 +24,18 @@ static enum err_code read_hint(struct judge_run *r, struct hint *h, const char *
     if (colon && colon > equals) colon = NULL;
     const char *name = colon ? colon + 1 : text;
     h->text = text;
-    h->scope = colon ? run_format(r, "%.*s", (int)(colon - text), text) : NULL;
-    h->name = run_format(r, "%.*s", (int)(equals - name), name);
+    h->scope = colon ? judge_run_format(r, "%.*s", (int)(colon - text), text) : NULL;
+    h->name = judge_run_format(r, "%.*s", (int)(equals - name), name);
     h->value = hint_type(r, equals + 1);
-    if (!h->value && run_ok(r))
+    if (!h->value && judge_run_ok(r))
         return err_set(r->err, ERR_USAGE, "arguments|--receiver %s|%s|a class of %s", h->name,
                        equals + 1, r->api->library.name ? r->api->library.name : "the library");
     return r->err->code;
 }
 
-enum err_code hints_read(struct judge_run *r)
+enum err_code judge_hints_read(struct judge_run *r)
 {
-    r->hint = run_take(r, r->in->hints, sizeof *r->hint);
+    r->hint = judge_run_take(r, r->in->hints, sizeof *r->hint);
     r->hints = r->hint ? r->in->hints : 0;
     for (int i = 0; i < r->hints; i++) {
         if (read_hint(r, &r->hint[i], r->in->hint[i].text) != ERR_OK) break;
@@ -62,7 +62,7 @@ static bool in_scope(const struct frame *f, const struct hint *h, bool missed)
 }
 
 /* `v` NULL: an attribute of the consumer's own object was looked for and is not there. */
-const struct value *hint_for(struct frame *f, const char *path, const struct value *v)
+const struct value *judge_hint_for(struct frame *f, const char *path, const struct value *v)
 {
     struct judge_run *r = f->run;
     if (r->hints == 0 || !path || (v && v->kind != VALUE_UNKNOWN)) return NULL;

@@ -6,12 +6,13 @@
 #include <ctype.h>
 #include <string.h>
 
-void named_collect(struct judge_run *r, const char *text)
+void judge_named_collect(struct judge_run *r, const char *text)
 {
     const char *last = strrchr(text, '.');
-    if (!last || !isupper((unsigned char)last[1]) || strpbrk(text, " /\n") || !own_root(r, text))
+    if (!last || !isupper((unsigned char)last[1]) || strpbrk(text, " /\n") ||
+        !judge_own_root(r, text))
         return;
-    struct own_class *c = own_class_by_path(r, text);
+    struct own_class *c = judge_own_class_by_path(r, text);
     if (c) c->named = true;
 }
 
@@ -86,21 +87,21 @@ static void judge_own(struct frame *f, struct own_class *c, struct own_function 
 {
     struct judge_run *r = f->run;
     struct bound b;
-    const char *symbol = run_format(r, "%s.%s", c->name, fn->stmt->name);
-    struct api_params p = own_params(r, fn, !fn->is_static);
+    const char *symbol = judge_run_format(r, "%s.%s", c->name, fn->stmt->name);
+    struct api_params p = judge_own_params(r, fn, !fn->is_static);
     if (fn->decorated) return;
-    bind_args(&p, remote, false, &b);
+    judge_bind_args(&p, remote, false, &b);
     if (b.status != BIND_BAD) {
-        find_ok(f, JUDGE_NAMED, symbol, line, NULL);
+        judge_find_ok(f, JUDGE_NAMED, symbol, line, NULL);
         return;
     }
-    struct judge_finding *n =
-        find_broken(f, JUDGE_NAMED, symbol, line, NULL,
-                    run_format(r, "called by name with other arguments than it takes: %s",
-                               b.name ? b.name : "too many"));
+    struct judge_finding *n = judge_find_broken(
+        f, JUDGE_NAMED, symbol, line, NULL,
+        judge_run_format(r, "called by name with other arguments than it takes: %s",
+                         b.name ? b.name : "too many"));
     if (!n) return;
-    n->found = args_text(r, remote);
-    n->wanted = params_text(r, &p);
+    n->found = judge_args_text(r, remote);
+    n->wanted = judge_params_text(r, &p);
     n->provider = c->module->uses->file;
     n->provider_line = fn->stmt->line;
 }
@@ -111,7 +112,7 @@ static bool judge_own_classes(struct frame *f, const char *name, const struct ar
     struct judge_run *r = f->run;
     for (int i = 0; i < r->in->uses->defs; i++) {
         struct own_class *c = r->class_of[i], *owner = c;
-        const struct value *m = c && c->named ? own_member(r, c, name, &owner) : NULL;
+        const struct value *m = c && c->named ? judge_own_member(r, c, name, &owner) : NULL;
         if (!m || m->kind != VALUE_OWN_FUNCTION) continue;
         judge_own(f, owner, m->own_function, remote, line);
         return true;
@@ -130,17 +131,18 @@ const struct value *judge_named(struct frame *f, const struct value *callee,
     remote_args(sig, b, a, &remote);
     if (judge_own_classes(f, name, &remote, line)) return NULL;
     const char *by = callee->defs > 0 ? callee->def[0]->name : "?";
-    const struct value *told = hint_for(f, run_format(r, "%s()", by), NULL);
+    const struct value *told = judge_hint_for(f, judge_run_format(r, "%s()", by), NULL);
     if (told) {
-        const struct value *m = attr_of(f, told, name, line, NULL, false);
-        if (m->kind == VALUE_FUNCTION) call_value(f, m, &remote, NULL, line);
+        const struct value *m = judge_attr_of(f, told, name, line, NULL, false);
+        if (m->kind == VALUE_FUNCTION) judge_call_value(f, m, &remote, NULL, line);
         return NULL;
     }
-    find_undecidable(f, JUDGE_NAMED, run_format(r, "%s(\"%s\")", callee_symbol(r, callee), name),
-                     line, sig->from,
-                     run_format(r,
-                                "the method is named by a string, on a class that is chosen at "
-                                "run time; --receiver '%s()=TYPE' would decide it",
-                                by));
+    judge_find_undecidable(
+        f, JUDGE_NAMED, judge_run_format(r, "%s(\"%s\")", judge_callee_symbol(r, callee), name),
+        line, sig->from,
+        judge_run_format(r,
+                         "the method is named by a string, on a class that is chosen at "
+                         "run time; --receiver '%s()=TYPE' would decide it",
+                         by));
     return NULL;
 }

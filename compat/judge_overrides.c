@@ -20,9 +20,9 @@ static bool has_rest(const struct api_params *p)
 /* A call as the base declares it, with all that it allows or with the least. */
 static struct args call_of(struct judge_run *r, const struct api_params *p, bool all)
 {
-    struct args a = {.pos = run_take(r, p->count, sizeof *a.pos),
-                     .name = run_take(r, p->count, sizeof *a.name),
-                     .value = run_take(r, p->count, sizeof *a.value)};
+    struct args a = {.pos = judge_run_take(r, p->count, sizeof *a.pos),
+                     .name = judge_run_take(r, p->count, sizeof *a.name),
+                     .value = judge_run_take(r, p->count, sizeof *a.value)};
     for (int i = 0; a.pos && a.name && a.value && i < p->count; i++) {
         const struct api_param *q = &p->param[i];
         if (q->fallback && !all) continue;
@@ -79,22 +79,22 @@ static const char *misfit(struct judge_run *r, const struct api_params *own,
 {
     struct bound b;
     struct args least = call_of(r, base, false), most = call_of(r, base, true);
-    bind_args(own, &least, false, &b);
+    judge_bind_args(own, &least, false, &b);
     if (b.status == BIND_BAD && b.problem == BIND_MISSING) {
         *sure = never_passed(own, base, b.name);
-        return run_format(r, "%s requires %s, which the library %s", what, b.name,
-                          *sure ? "does not pass" : "need not pass");
+        return judge_run_format(r, "%s requires %s, which the library %s", what, b.name,
+                                *sure ? "does not pass" : "need not pass");
     }
     if (b.status == BIND_BAD) {
         *sure = true;
-        return run_format(r, "%s does not take %s, which the library passes", what,
-                          surplus(base, &b));
+        return judge_run_format(r, "%s does not take %s, which the library passes", what,
+                                surplus(base, &b));
     }
-    bind_args(own, &most, false, &b);
+    judge_bind_args(own, &most, false, &b);
     *sure = false;
     if (b.status != BIND_BAD) return NULL;
-    return run_format(r, "%s does not take %s, which the library may pass", what,
-                      surplus(base, &b));
+    return judge_run_format(r, "%s does not take %s, which the library may pass", what,
+                            surplus(base, &b));
 }
 
 static void judge_params(struct frame *f, const struct own_function *fn,
@@ -107,23 +107,23 @@ static void judge_params(struct frame *f, const struct own_function *fn,
     const char *why =
         misfit(r, own, &base->params, patched ? "the replacement" : "the override", &sure);
     if (!why) {
-        find_ok(f, JUDGE_OVERRIDE, symbol, line, base->from);
+        judge_find_ok(f, JUDGE_OVERRIDE, symbol, line, base->from);
         return;
     }
     if (sure && patched && fn->stmt->name[0] == '_') {
         sure = false;
-        why = run_format(r, "%s, but who calls it may be replaced too", why);
+        why = judge_run_format(r, "%s, but who calls it may be replaced too", why);
     }
-    if (sure && !patched && called_by_name(r, fn->stmt->name)) {
+    if (sure && !patched && judge_called_by_name(r, fn->stmt->name)) {
         sure = false;
-        why = run_format(r, "%s, but the consumer calls it itself", why);
+        why = judge_run_format(r, "%s, but the consumer calls it itself", why);
     }
     struct judge_finding *n =
-        sure ? find_broken(f, JUDGE_OVERRIDE, symbol, line, base->from, why)
-             : find_undecidable(f, JUDGE_OVERRIDE, symbol, line, base->from, why);
+        sure ? judge_find_broken(f, JUDGE_OVERRIDE, symbol, line, base->from, why)
+             : judge_find_undecidable(f, JUDGE_OVERRIDE, symbol, line, base->from, why);
     if (!n || n->found) return;
-    n->found = params_text(r, own);
-    n->wanted = params_text(r, &base->params);
+    n->found = judge_params_text(r, own);
+    n->wanted = judge_params_text(r, &base->params);
 }
 
 /* ---- results ---- */
@@ -241,9 +241,9 @@ static void judge_returned(struct frame *f, const struct own_function *fn,
         !fn->generator && !has_stmt(&s->body, is_return_of_value) && !never_returns(&s->body);
     bool abstract = base->from->kind == API_DEF && base->from->function->abstract;
     if (!silent || abstract || !base->returns || !wants_value(r, base->returns)) return;
-    struct judge_finding *n =
-        find_broken(f, JUDGE_OVERRIDE, symbol, line, base->from,
-                    run_format(r, "returns nothing where the base says %s", base->returns));
+    struct judge_finding *n = judge_find_broken(
+        f, JUDGE_OVERRIDE, symbol, line, base->from,
+        judge_run_format(r, "returns nothing where the base says %s", base->returns));
     if (n && !n->wanted) {
         n->found = "None";
         n->wanted = base->returns;
@@ -258,8 +258,8 @@ static bool standing(struct frame *f, const struct api_signature *sig)
     if (!r->in->baseline) return false;
     api_find(r->in->baseline, sig->from->path, &old);
     if (old.found != API_FOUND || old.defs != 1 || old.def[0]->kind != API_DEF) return false;
-    return strcmp(params_text(r, &old.def[0]->function->params),
-                  params_text(r, &sig->from->function->params)) == 0;
+    return strcmp(judge_params_text(r, &old.def[0]->function->params),
+                  judge_params_text(r, &sig->from->function->params)) == 0;
 }
 
 /* A base that only raises declares nothing; nor does one that a wider declaration stands behind. */
@@ -299,7 +299,7 @@ void judge_override(struct frame *f, struct own_function *fn, const struct api_d
     }
     if (!sig || sig->from->kind != API_DEF || !declares(r, sig->from)) return;
     if (patched && sig->from->function->binding != API_INSTANCE) return;
-    struct api_params own = own_params(r, fn, !fn->is_static);
+    struct api_params own = judge_own_params(r, fn, !fn->is_static);
     if (!standing(f, sig)) judge_params(f, fn, &own, sig, symbol, line, patched);
     judge_returned(f, fn, sig, symbol, line);
 }
@@ -321,13 +321,13 @@ static void judge_methods(struct frame *f, struct own_class *c)
         const struct api_def *base = NULL;
         struct api_attribute at;
         if (!fn || fn->class_ != c || free_to_differ(b->name)) continue;
-        if (!own_lib_find(r, c, b->name, &base, &at) || at.found != API_FOUND) continue;
+        if (!judge_own_lib_find(r, c, b->name, &base, &at) || at.found != API_FOUND) continue;
         bool plain = at.origin == API_FROM_MEMBER && at.defs > 0 && at.def[0]->kind == API_DEF &&
                      at.def[0]->function->binding == API_INSTANCE && !fn->is_class;
         if (!plain) continue;
         judge_override(f, fn, at.def, at.defs,
-                       run_format(r, "%s.%s", path_dotted(r, base->path), b->name), fn->stmt->line,
-                       false);
+                       judge_run_format(r, "%s.%s", judge_path_dotted(r, base->path), b->name),
+                       fn->stmt->line, false);
     }
 }
 
@@ -350,8 +350,9 @@ static bool implemented(struct judge_run *r, struct own_class *c, const struct a
 {
     const struct api_def *base = NULL;
     struct api_attribute at;
-    if (own_member(r, c, abstract->name, NULL) || slot_find(c->attr, abstract->name)) return true;
-    if (!own_lib_find(r, c, abstract->name, &base, &at)) return true;
+    if (judge_own_member(r, c, abstract->name, NULL) || judge_slot_find(c->attr, abstract->name))
+        return true;
+    if (!judge_own_lib_find(r, c, abstract->name, &base, &at)) return true;
     if (at.found != API_FOUND) return at.found != API_ABSENT;
     return at.defs == 0 || at.def[0]->kind != API_DEF || !at.def[0]->function->abstract;
 }
@@ -359,27 +360,28 @@ static bool implemented(struct judge_run *r, struct own_class *c, const struct a
 static void judge_abstract(struct frame *f, struct own_class *c)
 {
     struct judge_run *r = f->run;
-    const struct api_def *base = own_lib_base(r, c), *first = NULL, *list[API_MRO];
+    const struct api_def *base = judge_own_lib_base(r, c), *first = NULL, *list[API_MRO];
     bool open = false;
     const char *missing = NULL;
-    if (is_abstract(c) || (c->based && !c->made) || own_open(r, c)) return;
+    if (is_abstract(c) || (c->based && !c->made) || judge_own_open(r, c)) return;
     int n = api_abstract(r->api, base, list, &open);
     for (int i = 0; i < n; i++) {
         if (implemented(r, c, list[i])) continue;
         if (!first) first = list[i];
-        missing = missing ? run_format(r, "%s, %s", missing, list[i]->name) : list[i]->name;
+        missing = missing ? judge_run_format(r, "%s, %s", missing, list[i]->name) : list[i]->name;
     }
     if (!first || open) return;
-    struct judge_finding *f_ = find_broken(
-        f, JUDGE_ABSTRACT, run_format(r, "%s.%s", path_dotted(r, base->path), first->name),
-        c->stmt->line, first,
-        run_format(r, "class %s does not implement the abstract %s", c->stmt->name, missing));
-    if (f_ && !f_->remedy) f_->remedy = run_format(r, "implement %s", missing);
+    struct judge_finding *f_ = judge_find_broken(
+        f, JUDGE_ABSTRACT,
+        judge_run_format(r, "%s.%s", judge_path_dotted(r, base->path), first->name), c->stmt->line,
+        first,
+        judge_run_format(r, "class %s does not implement the abstract %s", c->stmt->name, missing));
+    if (f_ && !f_->remedy) f_->remedy = judge_run_format(r, "implement %s", missing);
 }
 
 void judge_class(struct frame *f, struct own_class *c)
 {
-    if (!own_lib_base(f->run, c)) return;
+    if (!judge_own_lib_base(f->run, c)) return;
     judge_methods(f, c);
     judge_abstract(f, c);
 }

@@ -8,14 +8,14 @@
 
 /* ---- modules ---- */
 
-struct own_module *own_module_find(struct judge_run *r, const char *name)
+struct own_module *judge_own_module_find(struct judge_run *r, const char *name)
 {
     const struct uses_module *m = uses_find(r->in->uses, name);
     return m ? &r->module[m - r->in->uses->module] : NULL;
 }
 
 /* The first part of a dotted name is a package of the consumer's. */
-bool own_root(struct judge_run *r, const char *name)
+bool judge_own_root(struct judge_run *r, const char *name)
 {
     size_t n = strcspn(name, ".");
     for (int i = 0; i < r->in->uses->modules; i++) {
@@ -25,7 +25,7 @@ bool own_root(struct judge_run *r, const char *name)
     return false;
 }
 
-struct own_class *own_class_by_path(struct judge_run *r, const char *dotted)
+struct own_class *judge_own_class_by_path(struct judge_run *r, const char *dotted)
 {
     for (int i = 0; i < r->in->uses->defs; i++) {
         struct own_class *c = r->class_of[i];
@@ -48,15 +48,15 @@ static void take_pass(struct judge_run *r, struct attr_slot *s)
 static void eval_bases(struct frame *f, struct own_class *c)
 {
     const struct stmt *s = c->stmt;
-    c->base = run_take(f->run, s->bases, sizeof *c->base);
+    c->base = judge_run_take(f->run, s->bases, sizeof *c->base);
     c->bases = c->base ? s->bases : 0;
     for (int i = 0; i < c->bases; i++) {
         const struct expr *e = s->base[i];
         while (e->kind == EXPR_SUB) e = e->left; /* Base[int] */
-        c->base[i] = e->kind == EXPR_STAR ? &value_unknown : eval(f, e);
+        c->base[i] = e->kind == EXPR_STAR ? &value_unknown : judge_eval(f, e);
         if (c->base[i]->kind == VALUE_OWN_CLASS) c->base[i]->own_class->based = true;
     }
-    for (int i = 0; i < s->keywords; i++) eval(f, s->keyword[i].value);
+    for (int i = 0; i < s->keywords; i++) judge_eval(f, s->keyword[i].value);
 }
 
 static void run_class_body(struct frame *f, struct own_class *c)
@@ -67,17 +67,17 @@ static void run_class_body(struct frame *f, struct own_class *c)
     body.module_body = f->module_body;
     body.guards = f->guards;
     c->outer = f->env.top;
-    exec_block(&body, &c->stmt->body);
+    judge_exec_block(&body, &c->stmt->body);
     c->env = body.env;
     f->raised |= body.raised;
 }
 
-struct own_class *own_class_make(struct frame *f, const struct stmt *s)
+struct own_class *judge_own_class_make(struct frame *f, const struct stmt *s)
 {
     struct judge_run *r = f->run;
     struct own_class *c = r->class_of[s->id];
     if (!c) {
-        c = run_take(r, 1, sizeof *c);
+        c = judge_run_take(r, 1, sizeof *c);
         if (!c) return NULL;
         const char *around = f->class_ && f->class_body ? f->class_->name
                              : f->function              ? f->function->name
@@ -86,13 +86,13 @@ struct own_class *own_class_make(struct frame *f, const struct stmt *s)
                                 .module = f->module,
                                 .around = f->class_body ? f->class_ : NULL,
                                 .inside = f->function,
-                                .name = run_format(r, "%s.%s", around, s->name),
+                                .name = judge_run_format(r, "%s.%s", around, s->name),
                                 .pass = -1};
         r->class_of[s->id] = c;
     }
     if (c->pass != r->pass) take_pass(r, c->attr);
     c->pass = r->pass;
-    for (int i = 0; i < s->decorators; i++) eval(f, s->decorator[i]);
+    for (int i = 0; i < s->decorators; i++) judge_eval(f, s->decorator[i]);
     eval_bases(f, c);
     run_class_body(f, c);
     return c;
@@ -120,8 +120,8 @@ static const struct value *member_at(struct own_class *c, const char *name,
     return v;
 }
 
-const struct value *own_member(struct judge_run *r, struct own_class *c, const char *name,
-                               struct own_class **owner)
+const struct value *judge_own_member(struct judge_run *r, struct own_class *c, const char *name,
+                                     struct own_class **owner)
 {
     (void)r;
     return member_at(c, name, owner, 0);
@@ -138,7 +138,7 @@ static const struct api_def *lib_base_at(const struct own_class *c, int depth)
     return found;
 }
 
-const struct api_def *own_lib_base(struct judge_run *r, const struct own_class *c)
+const struct api_def *judge_own_lib_base(struct judge_run *r, const struct own_class *c)
 {
     (void)r;
     return lib_base_at(c, 0);
@@ -169,17 +169,17 @@ static bool open_at(const struct own_class *c, int depth)
     return false;
 }
 
-bool own_open(struct judge_run *r, const struct own_class *c)
+bool judge_own_open(struct judge_run *r, const struct own_class *c)
 {
     (void)r;
     return open_at(c, 0);
 }
 
-bool own_inherits(const struct own_class *c, const struct own_class *base)
+bool judge_own_inherits(const struct own_class *c, const struct own_class *base)
 {
     if (c == base) return true;
     for (int i = 0; i < c->bases; i++) {
-        if (c->base[i]->kind == VALUE_OWN_CLASS && own_inherits(c->base[i]->own_class, base))
+        if (c->base[i]->kind == VALUE_OWN_CLASS && judge_own_inherits(c->base[i]->own_class, base))
             return true;
     }
     return false;
@@ -205,7 +205,7 @@ static void read_decorator(struct frame *f, struct own_function *fn, const struc
 {
     const struct expr *e = d->kind == EXPR_CALL ? d->left : d;
     const char *name = e->kind == EXPR_NAME || e->kind == EXPR_ATTR ? e->text : "";
-    if (!(e->kind == EXPR_ATTR && strcmp(name, "setter") == 0)) eval(f, d);
+    if (!(e->kind == EXPR_ATTR && strcmp(name, "setter") == 0)) judge_eval(f, d);
     fn->is_static |= strcmp(name, "staticmethod") == 0;
     fn->is_class |= strcmp(name, "classmethod") == 0;
     fn->is_property |= text_ends(name, "property");
@@ -228,12 +228,12 @@ static void classify(struct frame *f, struct own_function *fn)
     }
 }
 
-struct own_function *own_function_make(struct frame *f, const struct stmt *s)
+struct own_function *judge_own_function_make(struct frame *f, const struct stmt *s)
 {
     struct judge_run *r = f->run;
     struct own_function *fn = r->function_of[s->id];
     if (!fn) {
-        fn = run_take(r, 1, sizeof *fn);
+        fn = judge_run_take(r, 1, sizeof *fn);
         if (!fn) return NULL;
         const char *around = f->class_body ? f->class_->name
                              : f->function ? f->function->name
@@ -242,18 +242,18 @@ struct own_function *own_function_make(struct frame *f, const struct stmt *s)
                                     .module = f->module,
                                     .class_ = f->class_body ? f->class_ : NULL,
                                     .inside = f->function,
-                                    .name = run_format(r, "%s.%s", around, s->name),
+                                    .name = judge_run_format(r, "%s.%s", around, s->name),
                                     .pass = -1,
-                                    .generator = body_mentions(&s->body, is_yield, NULL)};
+                                    .generator = judge_body_mentions(&s->body, is_yield, NULL)};
         r->function_of[s->id] = fn;
     }
     classify(f, fn);
     fn->outer = f->function ? (f->class_body ? f->class_->outer : f->env.top) : NULL;
-    own_function_queue(r, fn);
+    judge_own_function_queue(r, fn);
     return fn;
 }
 
-void own_function_queue(struct judge_run *r, struct own_function *fn)
+void judge_own_function_queue(struct judge_run *r, struct own_function *fn)
 {
     if (fn->pass == r->pass) return;
     fn->pass = r->pass;
@@ -262,7 +262,7 @@ void own_function_queue(struct judge_run *r, struct own_function *fn)
     fn->returned = false;
     if (r->queued == r->queue_room) {
         int room = r->queue_room ? r->queue_room * 2 : 256;
-        struct own_function **more = run_take(r, room, sizeof *more);
+        struct own_function **more = judge_run_take(r, room, sizeof *more);
         if (!more) return;
         if (r->queued > 0) memcpy(more, r->queue, (size_t)r->queued * sizeof *more);
         r->queue = more;
@@ -285,27 +285,30 @@ static struct frame frame_of(struct judge_run *r, struct own_function *fn)
 static const struct value *param_value(struct frame *f, const struct own_function *fn, int i)
 {
     const struct param *p = &fn->stmt->param[i];
-    if (p->kind == API_STAR) return value_of_kind(f->run, VALUE_GENERIC, "tuple");
-    if (p->kind == API_DSTAR) return value_of_kind(f->run, VALUE_GENERIC, "dict");
+    if (p->kind == API_STAR) return judge_value_of_kind(f->run, VALUE_GENERIC, "tuple");
+    if (p->kind == API_DSTAR) return judge_value_of_kind(f->run, VALUE_GENERIC, "dict");
     if (i == 0 && fn->class_ && !fn->is_static) {
-        if (!fn->is_class) return value_own_object(f->run, fn->class_);
-        return value_make(f->run, (struct value){.kind = VALUE_OWN_CLASS, .own_class = fn->class_});
+        if (!fn->is_class) return judge_value_own_object(f->run, fn->class_);
+        return judge_value_make(f->run,
+                                (struct value){.kind = VALUE_OWN_CLASS, .own_class = fn->class_});
     }
     if (i == 0 && fn->self) return fn->self;
-    const struct value *v = type_from_expr(f, p->type);
+    const struct value *v = judge_type_from_expr(f, p->type);
     bool none = p->dflt && p->dflt->kind == EXPR_CONST && p->dflt->value == CONST_NONE;
-    return none && p->type ? value_join(f->run, v, value_of_kind(f->run, VALUE_NONE, NULL)) : v;
+    return none && p->type
+               ? judge_value_join(f->run, v, judge_value_of_kind(f->run, VALUE_NONE, NULL))
+               : v;
 }
 
-void own_function_run(struct judge_run *r, struct own_function *fn)
+void judge_own_function_run(struct judge_run *r, struct own_function *fn)
 {
     struct frame f = frame_of(r, fn);
     if (!fn->stmt) return;
     for (int i = 0; i < fn->stmt->params; i++) {
-        env_bind(&f, fn->stmt->param[i].name, param_value(&f, fn, i));
+        judge_env_bind(&f, fn->stmt->param[i].name, param_value(&f, fn, i));
     }
     int before = r->queued;
-    exec_block(&f, &fn->stmt->body);
+    judge_exec_block(&f, &fn->stmt->body);
     for (int i = before; i < r->queued; i++) {
         if (r->queue[i]->inside == fn && !r->queue[i]->class_) r->queue[i]->outer = f.env.top;
     }
@@ -314,11 +317,12 @@ void own_function_run(struct judge_run *r, struct own_function *fn)
 static const struct value *wrapped(struct judge_run *r, const struct own_function *fn,
                                    const struct value *v)
 {
-    if (fn->stmt->async && !fn->generator) return value_generic(r, "Coroutine", v);
+    if (fn->stmt->async && !fn->generator) return judge_value_generic(r, "Coroutine", v);
     return v;
 }
 
-const struct value *own_result(struct frame *f, struct own_function *fn, const struct value *self)
+const struct value *judge_own_result(struct frame *f, struct own_function *fn,
+                                     const struct value *self)
 {
     struct judge_run *r = f->run;
     if (!fn->stmt || fn->decorated) return &value_unknown;
@@ -328,17 +332,17 @@ const struct value *own_result(struct frame *f, struct own_function *fn, const s
     const struct expr *type = fn->stmt->type;
     if (type && type->kind == EXPR_NAME && strcmp(type->text, "Self") == 0 && self)
         return wrapped(r, fn, self);
-    const struct value *v = type_from_expr(&at, type);
+    const struct value *v = judge_type_from_expr(&at, type);
     if (v->kind == VALUE_UNKNOWN && !fn->generator && fn->seen_result) v = fn->seen_result;
     return wrapped(r, fn, v);
 }
 
-struct api_params own_params(struct judge_run *r, const struct own_function *fn, bool bound)
+struct api_params judge_own_params(struct judge_run *r, const struct own_function *fn, bool bound)
 {
     const struct param *p = fn->stmt ? fn->stmt->param : fn->lambda->param;
     int n = fn->stmt ? fn->stmt->params : fn->lambda->params;
     int first = bound && n > 0 && p[0].kind != API_STAR ? 1 : 0;
-    struct api_params out = {.param = run_take(r, n - first, sizeof *out.param)};
+    struct api_params out = {.param = judge_run_take(r, n - first, sizeof *out.param)};
     for (int i = first; out.param && i < n; i++) {
         out.param[out.count++] = (struct api_param){
             .name = p[i].name, .kind = p[i].kind, .fallback = p[i].dflt ? "..." : NULL};

@@ -220,203 +220,211 @@ struct frame {
 /* ---- judge_value.c ---- */
 
 extern const struct value value_unknown;
-bool run_ok(const struct judge_run *r);
-void *run_take(struct judge_run *r, int count, size_t size); /* NULL for count 0 too */
-const char *run_format(struct judge_run *r, const char *format, ...) ERR_PRINTF(2, 3);
-const struct value *value_make(struct judge_run *r, struct value v);
-const struct value *value_of_kind(struct judge_run *r, enum value_kind kind, const char *text);
-const struct value *value_unknown_of(struct judge_run *r, const char *why);
-const struct value *value_bool(struct judge_run *r, bool b);
-const struct value *value_object(struct judge_run *r, const struct api_def *c);
+bool judge_run_ok(const struct judge_run *r);
+void *judge_run_take(struct judge_run *r, int count, size_t size); /* NULL for count 0 too */
+const char *judge_run_format(struct judge_run *r, const char *format, ...) ERR_PRINTF(2, 3);
+const struct value *judge_value_make(struct judge_run *r, struct value v);
+const struct value *judge_value_of_kind(struct judge_run *r, enum value_kind kind,
+                                        const char *text);
+const struct value *judge_value_unknown_of(struct judge_run *r, const char *why);
+const struct value *judge_value_bool(struct judge_run *r, bool b);
+const struct value *judge_value_object(struct judge_run *r, const struct api_def *c);
 /* The same made by its constructor: of no class below. */
-const struct value *value_exact(struct judge_run *r, const struct api_def *c);
-const struct value *value_own_object(struct judge_run *r, struct own_class *c);
-const struct value *value_generic(struct judge_run *r, const char *name, const struct value *item);
-const struct value *value_join(struct judge_run *r, const struct value *a, const struct value *b);
-const struct value *value_without_none(struct judge_run *r, const struct value *v);
+const struct value *judge_value_exact(struct judge_run *r, const struct api_def *c);
+const struct value *judge_value_own_object(struct judge_run *r, struct own_class *c);
+const struct value *judge_value_generic(struct judge_run *r, const char *name,
+                                        const struct value *item);
+const struct value *judge_value_join(struct judge_run *r, const struct value *a,
+                                     const struct value *b);
+const struct value *judge_value_without_none(struct judge_run *r, const struct value *v);
 /* What an instance of a type has as value: of list[X], a class, a union of them. */
-const struct value *value_instance(struct judge_run *r, const struct value *type);
+const struct value *judge_value_instance(struct judge_run *r, const struct value *type);
 /* 1, 0, or -1: cannot be known. */
-int value_truth(const struct value *v);
-bool value_is_lib(const struct value *v);
-bool value_has_unknown(const struct value *v);
+int judge_value_truth(const struct value *v);
+bool judge_value_is_lib(const struct value *v);
+bool judge_value_has_unknown(const struct value *v);
 /* pkg.mod.Cls.f of "pkg.mod:Cls.f". */
-const char *path_dotted(struct judge_run *r, const char *path);
-const char *last_part(const char *dotted);
+const char *judge_path_dotted(struct judge_run *r, const char *path);
+const char *judge_last_part(const char *dotted);
 
 /* ---- judge_env.c ---- */
 
-void env_bind(struct frame *f, const char *name, const struct value *v);
+void judge_env_bind(struct frame *f, const char *name, const struct value *v);
 /* NULL: not bound here. */
-const struct value *env_find(const struct binding *top, const char *path);
-struct env env_join(struct judge_run *r, struct env a, struct env b);
+const struct value *judge_env_find(const struct binding *top, const char *path);
+struct env judge_env_join(struct judge_run *r, struct env a, struct env b);
 /* `a`, and what only `b` binds. */
-struct env env_prefer(struct judge_run *r, struct env a, struct env b);
+struct env judge_env_prefer(struct judge_run *r, struct env a, struct env b);
 /* "self.a.b", "f(x).c"; NULL: no such text. */
-const char *expr_path(struct judge_run *r, const struct expr *e);
-const struct value *name_find(struct frame *f, const char *name);
-void name_assign(struct frame *f, const char *name, const struct value *v);
-const struct value *module_name(struct judge_run *r, struct own_module *m, const char *name,
-                                bool *unknown);
-struct attr_slot *slot_join(struct judge_run *r, struct attr_slot **list, const char *name,
-                            const struct value *v);
-const struct attr_slot *slot_find(const struct attr_slot *list, const char *name);
+const char *judge_expr_path(struct judge_run *r, const struct expr *e);
+const struct value *judge_name_find(struct frame *f, const char *name);
+void judge_name_assign(struct frame *f, const char *name, const struct value *v);
+const struct value *judge_module_name(struct judge_run *r, struct own_module *m, const char *name,
+                                      bool *unknown);
+struct attr_slot *judge_slot_join(struct judge_run *r, struct attr_slot **list, const char *name,
+                                  const struct value *v);
+const struct attr_slot *judge_slot_find(const struct attr_slot *list, const char *name);
 
 /* ---- judge_own.c ---- */
 
-struct own_module *own_module_find(struct judge_run *r, const char *name);
-bool own_root(struct judge_run *r, const char *name);
-struct own_class *own_class_make(struct frame *f, const struct stmt *s);
-struct own_function *own_function_make(struct frame *f, const struct stmt *s);
-void own_function_queue(struct judge_run *r, struct own_function *fn);
-void own_function_run(struct judge_run *r, struct own_function *fn);
-const struct value *own_result(struct frame *f, struct own_function *fn, const struct value *self);
-struct api_params own_params(struct judge_run *r, const struct own_function *fn, bool bound);
+struct own_module *judge_own_module_find(struct judge_run *r, const char *name);
+bool judge_own_root(struct judge_run *r, const char *name);
+struct own_class *judge_own_class_make(struct frame *f, const struct stmt *s);
+struct own_function *judge_own_function_make(struct frame *f, const struct stmt *s);
+void judge_own_function_queue(struct judge_run *r, struct own_function *fn);
+void judge_own_function_run(struct judge_run *r, struct own_function *fn);
+const struct value *judge_own_result(struct frame *f, struct own_function *fn,
+                                     const struct value *self);
+struct api_params judge_own_params(struct judge_run *r, const struct own_function *fn, bool bound);
 /* A member written in the class body of `c` or an own base; NULL: none. *owner: where. */
-const struct value *own_member(struct judge_run *r, struct own_class *c, const char *name,
-                               struct own_class **owner);
+const struct value *judge_own_member(struct judge_run *r, struct own_class *c, const char *name,
+                                     struct own_class **owner);
 /* A class in the own order of `c` that has a base of the library first met; NULL: none. */
-const struct api_def *own_lib_base(struct judge_run *r, const struct own_class *c);
+const struct api_def *judge_own_lib_base(struct judge_run *r, const struct own_class *c);
 /* A base that is neither own nor of the library and not harmless. */
-bool own_open(struct judge_run *r, const struct own_class *c);
-struct own_class *own_class_by_path(struct judge_run *r, const char *dotted);
+bool judge_own_open(struct judge_run *r, const struct own_class *c);
+struct own_class *judge_own_class_by_path(struct judge_run *r, const char *dotted);
 /* The attribute in the library's bases of `c`: the first that has it. False: no such base. */
-bool own_lib_find(struct judge_run *r, const struct own_class *c, const char *name,
-                  const struct api_def **base, struct api_attribute *out);
-bool own_inherits(const struct own_class *c, const struct own_class *base);
-bool body_mentions(const struct block *b, bool (*is)(const struct expr *e, const void *ctx),
-                   const void *ctx);
+bool judge_own_lib_find(struct judge_run *r, const struct own_class *c, const char *name,
+                        const struct api_def **base, struct api_attribute *out);
+bool judge_own_inherits(const struct own_class *c, const struct own_class *base);
+bool judge_body_mentions(const struct block *b, bool (*is)(const struct expr *e, const void *ctx),
+                         const void *ctx);
 
 /* ---- judge_types.c ---- */
 
-const struct value *type_from_text(struct judge_run *r, const char *text,
-                                   const struct api_def *self);
+const struct value *judge_type_from_text(struct judge_run *r, const char *text,
+                                         const struct api_def *self);
 /* What an annotation means for the value it annotates. */
-const struct value *type_from_expr(struct frame *f, const struct expr *e);
-const struct value *value_element(struct frame *f, const struct value *v);
-const struct value *value_index(struct frame *f, const struct value *v, const struct value *index,
-                                const struct expr *at);
-const struct value *value_awaited(struct frame *f, const struct value *v);
-const struct value *value_entered(struct frame *f, const struct value *v, const struct expr *at);
+const struct value *judge_type_from_expr(struct frame *f, const struct expr *e);
+const struct value *judge_value_element(struct frame *f, const struct value *v);
+const struct value *judge_value_index(struct frame *f, const struct value *v,
+                                      const struct value *index, const struct expr *at);
+const struct value *judge_value_awaited(struct frame *f, const struct value *v);
+const struct value *judge_value_entered(struct frame *f, const struct value *v,
+                                        const struct expr *at);
 
 /* ---- judge_expr.c, judge_stmt.c ---- */
 
-const struct value *eval(struct frame *f, const struct expr *e);
-void eval_args(struct frame *f, const struct expr *call, struct args *out);
-void assign(struct frame *f, const struct expr *target, const struct value *v);
-void exec_block(struct frame *f, const struct block *b);
-void exec_try(struct frame *f, const struct stmt *s);
-void exec_if(struct frame *f, const struct stmt *s);
+const struct value *judge_eval(struct frame *f, const struct expr *e);
+void judge_eval_args(struct frame *f, const struct expr *call, struct args *out);
+void judge_assign(struct frame *f, const struct expr *target, const struct value *v);
+void judge_exec_block(struct frame *f, const struct block *b);
+void judge_exec_try(struct frame *f, const struct stmt *s);
+void judge_exec_if(struct frame *f, const struct stmt *s);
 /* GUARD_ bits of an exception type, a tuple of them, or NULL. */
-unsigned guards_of(const struct expr *type);
-void exec_loop(struct frame *f, const struct stmt *s);
+unsigned judge_guards_of(const struct expr *type);
+void judge_exec_loop(struct frame *f, const struct stmt *s);
 
 /* ---- judge_change.c: dicts and lists written out that are changed afterwards ---- */
 
 /* d[key] = v; del d[key] or d.pop(key). */
-void dict_set(struct frame *f, const struct expr *d, const struct value *key,
-              const struct value *v);
-void dict_drop(struct frame *f, const struct expr *d, const struct value *key);
+void judge_dict_set(struct frame *f, const struct expr *d, const struct value *key,
+                    const struct value *v);
+void judge_dict_drop(struct frame *f, const struct expr *d, const struct value *key);
 /* A method of it is called, or it is handed to somebody: what it holds is not known any more. */
-void change_by_method(struct frame *f, const struct expr *call);
-void change_by_call(struct frame *f, const struct value *callee, const struct expr *call);
+void judge_change_by_method(struct frame *f, const struct expr *call);
+void judge_change_by_call(struct frame *f, const struct value *callee, const struct expr *call);
 
 /* ---- judge_imports.c ---- */
 
-void exec_import(struct frame *f, const struct stmt *s);
-void exec_from(struct frame *f, const struct stmt *s);
-const struct value *value_of_result(struct frame *f, const struct api_result *r, const char *symbol,
-                                    enum judge_kind kind, int line);
+void judge_exec_import(struct frame *f, const struct stmt *s);
+void judge_exec_from(struct frame *f, const struct stmt *s);
+const struct value *judge_value_of_result(struct frame *f, const struct api_result *r,
+                                          const char *symbol, enum judge_kind kind, int line);
 /* What a name is that one of the module's star imports of the library binds; NULL: none. */
-const struct value *star_find(struct judge_run *r, struct own_module *m, const char *name);
+const struct value *judge_star_find(struct judge_run *r, struct own_module *m, const char *name);
 /* The module's body has run, or runs. */
-void module_run(struct judge_run *r, struct own_module *m);
+void judge_module_run(struct judge_run *r, struct own_module *m);
 /* A dotted path in a text, from the names in reach, else absolute: a value, or NULL. */
-const struct value *value_of_path(struct frame *f, const char *dotted);
+const struct value *judge_value_of_path(struct frame *f, const char *dotted);
 
 /* ---- judge_attrs.c ---- */
 
-const struct value *attr_of(struct frame *f, const struct value *v, const char *name, int line,
-                            const char *via, bool store);
+const struct value *judge_attr_of(struct frame *f, const struct value *v, const char *name,
+                                  int line, const char *via, bool store);
 /* Says nothing: 1 there, 0 proven absent, -1 cannot be known. */
-int attr_has(struct frame *f, const struct value *v, const char *name);
-const struct value *attr_quiet(struct frame *f, const struct value *v, const char *name);
+int judge_attr_has(struct frame *f, const struct value *v, const char *name);
+const struct value *judge_attr_quiet(struct frame *f, const struct value *v, const char *name);
 
 /* The consumer itself calls some x.name(...). */
-void called_note(struct judge_run *r, const char *name);
-bool called_by_name(struct judge_run *r, const char *name);
+void judge_called_note(struct judge_run *r, const char *name);
+bool judge_called_by_name(struct judge_run *r, const char *name);
 /* The consumer puts something else in the place of `d`; "pkg.mod.name" that it makes itself. */
-void replaced_note(struct judge_run *r, const char *dotted);
-bool is_replaced(struct judge_run *r, const struct api_def *d);
+void judge_replaced_note(struct judge_run *r, const char *dotted);
+bool judge_is_replaced(struct judge_run *r, const struct api_def *d);
 /* `dotted`, or a module around it. */
-bool replaced_path(struct judge_run *r, const char *dotted);
+bool judge_replaced_path(struct judge_run *r, const char *dotted);
 /* The consumer assigns x.name somewhere, to an object that it may be. */
-void set_note(struct judge_run *r, const struct value *object, const char *name);
-bool set_somewhere(struct judge_run *r, const struct api_def *c, const char *name);
+void judge_set_note(struct judge_run *r, const struct value *object, const char *name);
+bool judge_set_somewhere(struct judge_run *r, const struct api_def *c, const char *name);
 
 /* The pieces of it. `exact`: of this class, not of one below. */
-const char *attribute_symbol(struct judge_run *r, const struct api_def *c, const char *name);
-const struct value *attribute_answer(struct frame *f, const struct api_def *c, const char *name,
-                                     const struct api_attribute *at, int line, bool on_class,
-                                     bool store, bool exact);
-const struct value *class_attr(struct frame *f, const struct value *v, const char *name, int line,
-                               bool store);
+const char *judge_attribute_symbol(struct judge_run *r, const struct api_def *c, const char *name);
+const struct value *judge_attribute_answer(struct frame *f, const struct api_def *c,
+                                           const char *name, const struct api_attribute *at,
+                                           int line, bool on_class, bool store, bool exact);
+const struct value *judge_class_attr(struct frame *f, const struct value *v, const char *name,
+                                     int line, bool store);
 
 /* ---- judge_own_attrs.c ---- */
 
-const struct value *own_attr(struct frame *f, const struct value *v, const char *name, int line,
-                             const char *via, bool store);
-const struct value *super_attr(struct frame *f, const struct value *v, const char *name, int line);
-int own_has(struct frame *f, const struct value *v, const char *name);
+const struct value *judge_own_attr(struct frame *f, const struct value *v, const char *name,
+                                   int line, const char *via, bool store);
+const struct value *judge_super_attr(struct frame *f, const struct value *v, const char *name,
+                                     int line);
+int judge_own_has(struct frame *f, const struct value *v, const char *name);
 
 /* ---- judge_below.c: an object may be of a class below the one that is known ---- */
 
 /* Why an object of `c` may have the attribute after all, or NULL: nothing below has it. */
-const char *below_has(struct frame *f, const struct api_def *c, const char *name);
+const char *judge_below_has(struct frame *f, const struct api_def *c, const char *name);
 /* A method of the same name in a class of the consumer, below or beside it, takes these arguments.
  * One of the library does not count: what is declared must do. */
-bool below_binds(struct frame *f, const struct value *callee, const struct args *a);
+bool judge_below_binds(struct frame *f, const struct value *callee, const struct args *a);
 
 /* ---- judge_bind.c ---- */
 
-void bind_args(const struct api_params *p, const struct args *a, bool ignores_extra,
-               struct bound *out);
-const char *params_text(struct judge_run *r, const struct api_params *p);
-const char *args_text(struct judge_run *r, const struct args *a);
+void judge_bind_args(const struct api_params *p, const struct args *a, bool ignores_extra,
+                     struct bound *out);
+const char *judge_params_text(struct judge_run *r, const struct api_params *p);
+const char *judge_args_text(struct judge_run *r, const struct args *a);
 
 /* ---- judge_calls.c ---- */
 
-const struct value *call_value(struct frame *f, const struct value *callee, const struct args *a,
-                               const char *via, int line);
-void signatures_of(struct frame *f, const struct value *callee, struct api_signatures *out);
+const struct value *judge_call_value(struct frame *f, const struct value *callee,
+                                     const struct args *a, const char *via, int line);
+void judge_signatures_of(struct frame *f, const struct value *callee, struct api_signatures *out);
 /* The first signature that binds; *best the one with the least problem. False: none binds. */
-bool signatures_bind(const struct api_signatures *s, const struct args *a, struct bound *bound,
-                     const struct api_signature **best);
-const char *callee_symbol(struct judge_run *r, const struct value *callee);
+bool judge_signatures_bind(const struct api_signatures *s, const struct args *a,
+                           struct bound *bound, const struct api_signature **best);
+const char *judge_callee_symbol(struct judge_run *r, const struct value *callee);
 /* partial(f, ...): checks what is given and makes the value. */
-const struct value *partial_make(struct frame *f, const struct args *a, int line);
+const struct value *judge_partial_make(struct frame *f, const struct args *a, int line);
 
 /* ---- judge_special.c: functions that this program knows the meaning of ---- */
 
 /* NULL: none of them. */
-const struct value *call_special(struct frame *f, const struct value *callee,
-                                 const struct expr *call);
+const struct value *judge_call_special(struct frame *f, const struct value *callee,
+                                       const struct expr *call);
 
 /* ---- judge_guards.c, judge_version.c ---- */
 
 /* One comparison: 1, 0, -1. */
-int compare_truth(struct frame *f, const struct value *a, const char *op, const struct value *b);
+int judge_compare_truth(struct frame *f, const struct value *a, const char *op,
+                        const struct value *b);
 /* Narrows the environment by `e` being true or false. */
-void assume(struct frame *f, const struct expr *e, bool sense);
+void judge_assume(struct frame *f, const struct expr *e, bool sense);
 /* -1, 0, 1 in the order of PEP 440; false: one is no version. */
-bool version_compare(const char *a, const char *b, int *order);
-const struct value *version_parse(struct frame *f, const struct value *v);
+bool judge_version_compare(const char *a, const char *b, int *order);
+const struct value *judge_version_parse(struct frame *f, const struct value *v);
 /* Its major, minor or micro number; -1: no such part. */
-int version_part(const char *version, const char *name);
+int judge_version_part(const char *version, const char *name);
 /* A comparison of versions, or of a version's text: 1, 0, -1. */
-int version_truth(struct frame *f, const struct value *a, const char *op, const struct value *b);
+int judge_version_truth(struct frame *f, const struct value *a, const char *op,
+                        const struct value *b);
 /* `helper("1.2.3")` whose body compares with the library's version: 1, 0, -1. */
-int version_helper(struct frame *f, const struct value *callee, const struct args *a);
+int judge_version_helper(struct frame *f, const struct value *callee, const struct args *a);
 
 /* ---- judge_overrides.c, judge_patch.c ---- */
 
@@ -433,7 +441,7 @@ void judge_patch_text(struct frame *f, const char *dotted, int line);
 const struct value *judge_named(struct frame *f, const struct value *callee,
                                 const struct api_signature *sig, const struct bound *b,
                                 const struct args *a, int line);
-void named_collect(struct judge_run *r, const char *text);
+void judge_named_collect(struct judge_run *r, const char *text);
 
 /* ---- judge_result.c ---- */
 
@@ -442,48 +450,51 @@ void judge_subscript(struct frame *f, const struct value *v, const struct value 
 
 /* ---- judge_baseline.c ---- */
 
-void baseline_call(struct frame *f, const struct value *callee, const struct args *a,
-                   const struct api_signature *now, const struct bound *bound, int line);
-void baseline_attribute(struct frame *f, const struct api_def *c, const char *name,
-                        const struct api_attribute *now, int line);
-void baseline_kind(struct frame *f, const char *symbol, const struct api_def *now, int line);
+void judge_baseline_call(struct frame *f, const struct value *callee, const struct args *a,
+                         const struct api_signature *now, const struct bound *bound, int line);
+void judge_baseline_attribute(struct frame *f, const struct api_def *c, const char *name,
+                              const struct api_attribute *now, int line);
+void judge_baseline_kind(struct frame *f, const char *symbol, const struct api_def *now, int line);
 /* "required since 1.2", "removed in 1.2 ..." or NULL. */
-const char *baseline_explains(struct frame *f, const struct value *callee, const struct args *a,
-                              const struct bound *bound);
+const char *judge_baseline_explains(struct frame *f, const struct value *callee,
+                                    const struct args *a, const struct bound *bound);
 /* "removed since 1.2" where the baseline has the attribute; else NULL. */
-const char *baseline_removed(struct frame *f, const struct api_def *c, const char *name);
-bool baseline_signatures(struct frame *f, const struct value *callee, struct api_signatures *out);
+const char *judge_baseline_removed(struct frame *f, const struct api_def *c, const char *name);
+bool judge_baseline_signatures(struct frame *f, const struct value *callee,
+                               struct api_signatures *out);
 
 /* ---- judge_remedy.c ---- */
 
 /* `now`: suggestions of the library for `name`; NULL: none. */
-const char *remedy_moved(struct judge_run *r, const char *const *now, int nows, const char *name);
-const char *remedy_keyword(struct judge_run *r, const struct api_params *p, const struct args *a,
-                           const char *name);
+const char *judge_remedy_moved(struct judge_run *r, const char *const *now, int nows,
+                               const char *name);
+const char *judge_remedy_keyword(struct judge_run *r, const struct api_params *p,
+                                 const struct args *a, const char *name);
 
 /* ---- judge_fold.c ---- */
 
 /* The finding, or NULL where nothing is said in this pass. Dedupes by kind, symbol and line. */
-struct judge_finding *find_say(struct frame *f, enum judge_kind kind, enum judge_verdict verdict,
-                               const char *symbol, int line, const struct api_def *provider,
-                               const char *why);
-struct judge_finding *find_ok(struct frame *f, enum judge_kind kind, const char *symbol, int line,
-                              const struct api_def *provider);
+struct judge_finding *judge_find_say(struct frame *f, enum judge_kind kind,
+                                     enum judge_verdict verdict, const char *symbol, int line,
+                                     const struct api_def *provider, const char *why);
+struct judge_finding *judge_find_ok(struct frame *f, enum judge_kind kind, const char *symbol,
+                                    int line, const struct api_def *provider);
 /* A broken one, or what it is where it is guarded: NULL, and f->raised where it stops the block. */
-struct judge_finding *find_broken(struct frame *f, enum judge_kind kind, const char *symbol,
-                                  int line, const struct api_def *provider, const char *why);
-struct judge_finding *find_undecidable(struct frame *f, enum judge_kind kind, const char *symbol,
-                                       int line, const struct api_def *provider, const char *why);
-void find_deprecated(struct frame *f, enum judge_kind kind, const char *symbol, int line,
-                     const struct api_def *d, const char *text);
-void find_fold(struct frame *f, struct judge_finding *cause, int line);
-const struct value *value_broken(struct judge_run *r, struct judge_finding *cause);
-enum err_code find_finish(struct judge_run *r, struct judge_report *out);
+struct judge_finding *judge_find_broken(struct frame *f, enum judge_kind kind, const char *symbol,
+                                        int line, const struct api_def *provider, const char *why);
+struct judge_finding *judge_find_undecidable(struct frame *f, enum judge_kind kind,
+                                             const char *symbol, int line,
+                                             const struct api_def *provider, const char *why);
+void judge_find_deprecated(struct frame *f, enum judge_kind kind, const char *symbol, int line,
+                           const struct api_def *d, const char *text);
+void judge_find_fold(struct frame *f, struct judge_finding *cause, int line);
+const struct value *judge_value_broken(struct judge_run *r, struct judge_finding *cause);
+enum err_code judge_find_finish(struct judge_run *r, struct judge_report *out);
 
 /* ---- judge_accept.c, judge_hints.c ---- */
 
-enum err_code accept_apply(struct judge_run *r, struct judge_report *out);
-enum err_code hints_read(struct judge_run *r);
-const struct value *hint_for(struct frame *f, const char *path, const struct value *v);
+enum err_code judge_accept_apply(struct judge_run *r, struct judge_report *out);
+enum err_code judge_hints_read(struct judge_run *r);
+const struct value *judge_hint_for(struct frame *f, const char *path, const struct value *v);
 
 #endif

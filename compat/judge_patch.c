@@ -6,8 +6,8 @@
 
 static const char *target_symbol(struct judge_run *r, const struct value *t, const char *name)
 {
-    if (t->kind == VALUE_MODULE) return run_format(r, "%s.%s", t->module->name, name);
-    return run_format(r, "%s.%s", path_dotted(r, t->class_->path), name);
+    if (t->kind == VALUE_MODULE) return judge_run_format(r, "%s.%s", t->module->name, name);
+    return judge_run_format(r, "%s.%s", judge_path_dotted(r, t->class_->path), name);
 }
 
 /* Something that the library has not got is set: nobody there will look at it. */
@@ -15,24 +15,25 @@ static void judge_missing(struct frame *f, const struct value *t, const char *na
 {
     struct judge_run *r = f->run;
     const char *symbol = target_symbol(r, t, name), *since = NULL;
-    if (t->kind == VALUE_MODULE) replaced_note(r, symbol);
+    if (t->kind == VALUE_MODULE) judge_replaced_note(r, symbol);
     if (t->kind != VALUE_MODULE)
-        since = baseline_removed(f, t->class_, name);
+        since = judge_baseline_removed(f, t->class_, name);
     else if (r->in->baseline) {
         struct api_result old;
         api_find(r->in->baseline, symbol, &old);
         if (old.found == API_FOUND) since = "removed since the baseline";
     }
     if (since) {
-        struct judge_finding *n = find_broken(f, JUDGE_PATCH, symbol, line, NULL,
-                                              "what is replaced is gone: the patch does nothing");
+        struct judge_finding *n = judge_find_broken(
+            f, JUDGE_PATCH, symbol, line, NULL, "what is replaced is gone: the patch does nothing");
         if (n) n->remedy = since;
         return;
     }
     if (t->kind == VALUE_OBJECT) return;
-    find_undecidable(f, JUDGE_PATCH, symbol, line, NULL,
-                     "the library has no such name: a patch of something that is gone, or a new "
-                     "one; a --baseline would decide it");
+    judge_find_undecidable(
+        f, JUDGE_PATCH, symbol, line, NULL,
+        "the library has no such name: a patch of something that is gone, or a new "
+        "one; a --baseline would decide it");
 }
 
 static void judge_function(struct frame *f, const struct value *t, const char *name,
@@ -42,9 +43,9 @@ static void judge_function(struct frame *f, const struct value *t, const char *n
     const char *symbol = target_symbol(f->run, t, name);
     struct own_function *fn = v->kind == VALUE_OWN_FUNCTION ? v->own_function : NULL;
     bool functions = defs > 0 && def[0]->kind == API_DEF;
-    find_ok(f, JUDGE_PATCH, symbol, line, defs > 0 ? def[0] : NULL);
+    judge_find_ok(f, JUDGE_PATCH, symbol, line, defs > 0 ? def[0] : NULL);
     if (t->kind != VALUE_OBJECT)
-        replaced_note(f->run, defs > 0 ? path_dotted(f->run, def[0]->path) : symbol);
+        judge_replaced_note(f->run, defs > 0 ? judge_path_dotted(f->run, def[0]->path) : symbol);
     if (!fn || !functions || t->kind == VALUE_MODULE) return;
     if (t->kind == VALUE_OBJECT && !v->self) return; /* not bound: self is not passed */
     judge_override(f, fn, def, defs, symbol, line, true);
@@ -65,8 +66,8 @@ void judge_patched(struct frame *f, const struct value *t, const char *name, con
         if (res.found == API_FOUND) judge_function(f, t, name, v, res.def, res.defs, line);
         if (res.found == API_ABSENT) judge_missing(f, t, name, line);
     } else if (t->kind == VALUE_UNKNOWN && v->kind == VALUE_OWN_FUNCTION && v->self && t->text) {
-        find_undecidable(f, JUDGE_PATCH, run_format(r, "%s.%s", "?", name), line, NULL,
-                         "a method of an object whose class is not known is replaced");
+        judge_find_undecidable(f, JUDGE_PATCH, judge_run_format(r, "%s.%s", "?", name), line, NULL,
+                               "a method of an object whose class is not known is replaced");
     }
 }
 
@@ -74,8 +75,8 @@ void judge_patched(struct frame *f, const struct value *t, const char *name, con
 void judge_patch_text(struct frame *f, const char *dotted, int line)
 {
     struct api_result res;
-    if (own_root(f->run, dotted)) return;
+    if (judge_own_root(f->run, dotted)) return;
     api_find(f->run->api, dotted, &res);
     if (res.found == API_OUTSIDE) return;
-    value_of_result(f, &res, dotted, JUDGE_PATCH, line);
+    judge_value_of_result(f, &res, dotted, JUDGE_PATCH, line);
 }

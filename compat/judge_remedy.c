@@ -7,13 +7,14 @@
 /* Parameters of one function are named after one subject: a word in common says little. */
 static const double KEYWORD_ALIKE = 0.65;
 
-const char *remedy_moved(struct judge_run *r, const char *const *now, int nows, const char *name)
+const char *judge_remedy_moved(struct judge_run *r, const char *const *now, int nows,
+                               const char *name)
 {
     if (nows == 0) return NULL;
-    const char *first = path_dotted(r, now[0]), *last = last_part(first);
-    if (strcmp(last, last_part(name)) == 0) return run_format(r, "moved to %s", first);
-    if (nows == 1) return run_format(r, "renamed %s", last);
-    return run_format(r, "perhaps renamed %s or %s", last, last_part(now[1]));
+    const char *first = judge_path_dotted(r, now[0]), *last = judge_last_part(first);
+    if (strcmp(last, judge_last_part(name)) == 0) return judge_run_format(r, "moved to %s", first);
+    if (nows == 1) return judge_run_format(r, "renamed %s", last);
+    return judge_run_format(r, "perhaps renamed %s or %s", last, judge_last_part(now[1]));
 }
 
 static bool is_given(const struct args *a, const char *name)
@@ -24,8 +25,8 @@ static bool is_given(const struct args *a, const char *name)
     return false;
 }
 
-const char *remedy_keyword(struct judge_run *r, const struct api_params *p, const struct args *a,
-                           const char *name)
+const char *judge_remedy_keyword(struct judge_run *r, const struct api_params *p,
+                                 const struct args *a, const char *name)
 {
     const char *best = NULL;
     double score = KEYWORD_ALIKE;
@@ -37,5 +38,6 @@ const char *remedy_keyword(struct judge_run *r, const struct api_params *p, cons
         score = alike;
         best = q->name;
     }
-    return best ? run_format(r, "perhaps renamed %s", best) : run_format(r, "drop %s", name);
+    return best ? judge_run_format(r, "perhaps renamed %s", best)
+                : judge_run_format(r, "drop %s", name);
 }

@@ -14,7 +14,7 @@ static const struct api_function *function_of(const struct value *v)
 
 static const char *dotted(struct judge_run *r, const struct value *v)
 {
-    return path_dotted(r, v->from->path);
+    return judge_path_dotted(r, v->from->path);
 }
 
 /* ---- unpacking ---- */
@@ -48,31 +48,34 @@ void judge_unpack(struct frame *f, const struct value *v, int names, int line)
     struct judge_run *r = f->run;
     const struct api_function *fn = function_of(v);
     if (!fn) return;
-    if (v->kind == VALUE_OBJECT && attr_has(f, v, "__iter__") == 0 &&
-        attr_has(f, v, "__getitem__") == 0)
-        find_undecidable(f, JUDGE_RESULT, dotted(r, v), line, v->from,
-                         run_format(r,
-                                    "annotated as %s, which is not iterable, unpacked into %d "
-                                    "names",
-                                    path_dotted(r, v->class_->path), names));
+    if (v->kind == VALUE_OBJECT && judge_attr_has(f, v, "__iter__") == 0 &&
+        judge_attr_has(f, v, "__getitem__") == 0)
+        judge_find_undecidable(
+            f, JUDGE_RESULT, dotted(r, v), line, v->from,
+            judge_run_format(r,
+                             "annotated as %s, which is not iterable, unpacked into %d "
+                             "names",
+                             judge_path_dotted(r, v->class_->path), names));
     int shown = fn->wrapped || fn->generator ? -1 : shown_size(fn), said = annotated_size(v);
     if (shown >= 0 && shown != names && (said < 0 || said == shown)) {
-        struct judge_finding *n = find_broken(
+        struct judge_finding *n = judge_find_broken(
             f, JUDGE_RESULT, dotted(r, v), line, v->from,
-            shown == 0 ? run_format(r, "returns None, unpacked into %d names", names)
-                       : run_format(r, "returns %d values, unpacked into %d names", shown, names));
+            shown == 0
+                ? judge_run_format(r, "returns None, unpacked into %d names", names)
+                : judge_run_format(r, "returns %d values, unpacked into %d names", shown, names));
         if (n && !n->wanted) {
-            n->found = run_format(r, "%d names", names);
-            n->wanted = run_format(r, "%d", shown);
+            n->found = judge_run_format(r, "%d names", names);
+            n->wanted = judge_run_format(r, "%d", shown);
         }
     } else if (shown < 0 && said >= 0 && said != names) {
-        find_undecidable(f, JUDGE_RESULT, dotted(r, v), line, v->from,
-                         run_format(r,
-                                    "annotated as %d values, unpacked into %d names; its return "
-                                    "statements do not show which",
-                                    said, names));
+        judge_find_undecidable(
+            f, JUDGE_RESULT, dotted(r, v), line, v->from,
+            judge_run_format(r,
+                             "annotated as %d values, unpacked into %d names; its return "
+                             "statements do not show which",
+                             said, names));
     } else if (shown == names) {
-        find_ok(f, JUDGE_RESULT, dotted(r, v), line, v->from);
+        judge_find_ok(f, JUDGE_RESULT, dotted(r, v), line, v->from);
     }
 }
 
@@ -85,7 +88,7 @@ static int given_truth(const struct value *v, const char *fallback, bool none)
         if (v->kind == VALUE_NONE) return none ? 1 : 0;
         bool surely = v->kind == VALUE_NUMBER || v->kind == VALUE_STR || v->kind == VALUE_BOOL;
         if (none) return surely ? 0 : -1;
-        return value_truth(v);
+        return judge_value_truth(v);
     }
     if (!fallback) return -1;
     bool is_none = strcmp(fallback, "None") == 0;
@@ -179,15 +182,15 @@ void judge_subscript(struct frame *f, const struct value *v, const struct value 
     if (!when) return;
     /* By a name it may be a key, and the reply a dict that was meant. */
     bool place = index->kind == VALUE_NUMBER;
-    const char *why = run_format(
+    const char *why = judge_run_format(
         r, "returns the single reply, not a list of replies, where %s; [%s] takes that apart", when,
-        place ? run_format(r, "%d", (int)index->number) : "...");
+        place ? judge_run_format(r, "%d", (int)index->number) : "...");
     if (place && was_list(f, v)) {
-        struct judge_finding *n = find_broken(
+        struct judge_finding *n = judge_find_broken(
             f, JUDGE_RESULT, dotted(r, v), line, v->from,
-            run_format(r, "%s; it was a list in %s", why, r->in->baseline->library.version));
+            judge_run_format(r, "%s; it was a list in %s", why, r->in->baseline->library.version));
         if (n) n->remedy = "use the result as it is";
     } else {
-        find_undecidable(f, JUDGE_RESULT, dotted(r, v), line, v->from, why);
+        judge_find_undecidable(f, JUDGE_RESULT, dotted(r, v), line, v->from, why);
     }
 }

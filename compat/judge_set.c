@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-void set_note(struct judge_run *r, const struct value *object, const char *name)
+void judge_set_note(struct judge_run *r, const struct value *object, const char *name)
 {
     bool typed = object->kind == VALUE_OBJECT || object->kind == VALUE_CLASS;
     if (!typed && object->kind != VALUE_UNKNOWN && object->kind != VALUE_UNION) return;
@@ -14,7 +14,7 @@ void set_note(struct judge_run *r, const struct value *object, const char *name)
     }
     if (r->sets == r->set_room) {
         int room = r->set_room ? r->set_room * 2 : 64;
-        struct set_name *more = run_take(r, room, sizeof *more);
+        struct set_name *more = judge_run_take(r, room, sizeof *more);
         if (!more) return;
         if (r->sets > 0) memcpy(more, r->set, (size_t)r->sets * sizeof *more);
         r->set = more;
@@ -28,19 +28,19 @@ static bool related(struct judge_run *r, const struct api_def *a, const struct a
     return !a || api_inherits(r->api, a, b->path) || api_inherits(r->api, b, a->path);
 }
 
-void replaced_note(struct judge_run *r, const char *dotted)
+void judge_replaced_note(struct judge_run *r, const char *dotted)
 {
     for (int i = 0; i < r->replaceds; i++) {
         if (strcmp(r->replaced[i], dotted) == 0) return;
     }
-    const char **more = run_take(r, r->replaceds + 1, sizeof *more);
+    const char **more = judge_run_take(r, r->replaceds + 1, sizeof *more);
     if (!more) return;
     if (r->replaceds > 0) memcpy(more, r->replaced, (size_t)r->replaceds * sizeof *more);
     more[r->replaceds++] = dotted;
     r->replaced = more;
 }
 
-bool replaced_path(struct judge_run *r, const char *dotted)
+bool judge_replaced_path(struct judge_run *r, const char *dotted)
 {
     for (int i = 0; i < r->replaceds; i++) {
         size_t n = strlen(r->replaced[i]);
@@ -50,21 +50,21 @@ bool replaced_path(struct judge_run *r, const char *dotted)
     return false;
 }
 
-bool is_replaced(struct judge_run *r, const struct api_def *d)
+bool judge_is_replaced(struct judge_run *r, const struct api_def *d)
 {
-    return r->replaceds > 0 && replaced_path(r, path_dotted(r, d->path));
+    return r->replaceds > 0 && judge_replaced_path(r, judge_path_dotted(r, d->path));
 }
 
-bool set_somewhere(struct judge_run *r, const struct api_def *c, const char *name)
+bool judge_set_somewhere(struct judge_run *r, const struct api_def *c, const char *name)
 {
     for (int i = 0; i < r->sets; i++) {
         if (strcmp(r->set[i].name, name) == 0 && related(r, r->set[i].class_, c)) return true;
     }
     for (int i = 0; i < r->in->uses->defs; i++) { /* an own subclass may be what the object is */
         struct own_class *own = r->class_of[i];
-        const struct api_def *base = own ? own_lib_base(r, own) : NULL;
+        const struct api_def *base = own ? judge_own_lib_base(r, own) : NULL;
         if (!base || !api_inherits(r->api, base, c->path)) continue;
-        if (slot_find(own->attr, name) || own_member(r, own, name, NULL)) return true;
+        if (judge_slot_find(own->attr, name) || judge_own_member(r, own, name, NULL)) return true;
     }
     return false;
 }
@@ -84,11 +84,11 @@ static int place_of(const char **table, int room, const char *name)
     return i;
 }
 
-void called_note(struct judge_run *r, const char *name)
+void judge_called_note(struct judge_run *r, const char *name)
 {
     if (r->calleds * 2 >= r->called_room) {
         int room = r->called_room ? r->called_room * 2 : 256;
-        const char **more = run_take(r, room, sizeof *more);
+        const char **more = judge_run_take(r, room, sizeof *more);
         if (!more) return;
         for (int i = 0; i < r->called_room; i++) {
             if (r->called[i]) more[place_of(more, room, r->called[i])] = r->called[i];
@@ -101,7 +101,7 @@ void called_note(struct judge_run *r, const char *name)
     r->called[at] = name;
 }
 
-bool called_by_name(struct judge_run *r, const char *name)
+bool judge_called_by_name(struct judge_run *r, const char *name)
 {
     return r->called && r->called[place_of(r->called, r->called_room, name)];
 }

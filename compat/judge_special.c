@@ -32,7 +32,7 @@ static const struct value *named_arg(const struct special *s, const char *name)
 
 static const char *path_arg(const struct special *s, int i)
 {
-    return i < s->call->items ? expr_path(s->f->run, s->call->item[i]) : NULL;
+    return i < s->call->items ? judge_expr_path(s->f->run, s->call->item[i]) : NULL;
 }
 
 /* ---- attributes by name ---- */
@@ -43,10 +43,10 @@ static const struct value *do_hasattr(const struct special *s)
     const char *name = text_arg(s, 1);
     const struct value *v = arg(s, 0);
     if (!name) return &value_unknown;
-    int has = attr_has(s->f, v, name);
-    if (has == 1) return value_bool(s->f->run, true);
+    int has = judge_attr_has(s->f, v, name);
+    if (has == 1) return judge_value_bool(s->f->run, true);
     bool whole = v->kind == VALUE_MODULE || v->kind == VALUE_CLASS;
-    return has == 0 && whole ? value_bool(s->f->run, false) : &value_unknown;
+    return has == 0 && whole ? judge_value_bool(s->f->run, false) : &value_unknown;
 }
 
 static const struct value *do_getattr(const struct special *s)
@@ -54,9 +54,9 @@ static const struct value *do_getattr(const struct special *s)
     const char *name = text_arg(s, 1);
     if (!name) return &value_unknown;
     if (s->a->count < 3)
-        return attr_of(s->f, arg(s, 0), name, s->call->line, path_arg(s, 0), false);
-    if (attr_has(s->f, arg(s, 0), name) == 0) return arg(s, 2);
-    return value_join(s->f->run, attr_quiet(s->f, arg(s, 0), name), arg(s, 2));
+        return judge_attr_of(s->f, arg(s, 0), name, s->call->line, path_arg(s, 0), false);
+    if (judge_attr_has(s->f, arg(s, 0), name) == 0) return arg(s, 2);
+    return judge_value_join(s->f->run, judge_attr_quiet(s->f, arg(s, 0), name), arg(s, 2));
 }
 
 static const struct value *do_setattr(const struct special *s)
@@ -65,10 +65,10 @@ static const struct value *do_setattr(const struct special *s)
     const struct value *v = arg(s, 0);
     if (!name && v->kind == VALUE_OWN_OBJECT) v->own_class->dynamic = true;
     if (name && v->kind == VALUE_OWN_OBJECT)
-        slot_join(s->f->run, &v->own_class->attr, name, arg(s, 2));
-    if (name && v->kind != VALUE_OWN_OBJECT) set_note(s->f->run, v, name);
+        judge_slot_join(s->f->run, &v->own_class->attr, name, arg(s, 2));
+    if (name && v->kind != VALUE_OWN_OBJECT) judge_set_note(s->f->run, v, name);
     if (name) judge_patched(s->f, v, name, arg(s, 2), s->call->line);
-    return value_of_kind(s->f->run, VALUE_NONE, NULL);
+    return judge_value_of_kind(s->f->run, VALUE_NONE, NULL);
 }
 
 static const struct value *do_super(const struct special *s)
@@ -76,14 +76,14 @@ static const struct value *do_super(const struct special *s)
     struct own_class *c = s->f->class_;
     if (s->a->count > 0) c = arg(s, 0)->kind == VALUE_OWN_CLASS ? arg(s, 0)->own_class : NULL;
     if (!c) return &value_unknown;
-    return value_make(s->f->run, (struct value){.kind = VALUE_SUPER, .own_class = c});
+    return judge_value_make(s->f->run, (struct value){.kind = VALUE_SUPER, .own_class = c});
 }
 
 /* ---- callables ---- */
 
 static const struct value *do_partial(const struct special *s)
 {
-    return partial_make(s->f, s->a, s->call->line);
+    return judge_partial_make(s->f, s->a, s->call->line);
 }
 
 static const struct value *do_method_type(const struct special *s)
@@ -92,21 +92,21 @@ static const struct value *do_method_type(const struct special *s)
     const struct value *fn = arg(s, 0), *self = arg(s, 1);
     if (fn->kind != VALUE_OWN_FUNCTION) return &value_unknown;
     if (self->kind == VALUE_UNKNOWN)
-        self = value_unknown_of(r, "it is whatever types.MethodType binds it to");
-    fn->own_function->self = value_join(r, fn->own_function->self, self);
+        self = judge_value_unknown_of(r, "it is whatever types.MethodType binds it to");
+    fn->own_function->self = judge_value_join(r, fn->own_function->self, self);
     struct value bound = *fn;
     bound.self = self;
-    return value_make(r, bound);
+    return judge_value_make(r, bound);
 }
 
 static const struct value *do_signature(const struct special *s)
 {
-    return value_make(s->f->run, (struct value){.kind = VALUE_PROBE, .self = arg(s, 0)});
+    return judge_value_make(s->f->run, (struct value){.kind = VALUE_PROBE, .self = arg(s, 0)});
 }
 
 static const struct value *do_cast(const struct special *s)
 {
-    return s->call->items > 0 ? type_from_expr(s->f, s->call->item[0]) : &value_unknown;
+    return s->call->items > 0 ? judge_type_from_expr(s->f, s->call->item[0]) : &value_unknown;
 }
 
 static const struct value *do_type(const struct special *s)
@@ -116,7 +116,7 @@ static const struct value *do_type(const struct special *s)
     if (s->a->count != 1) return &value_unknown;
     if (v->kind == VALUE_OWN_OBJECT)
         c = (struct value){.kind = VALUE_OWN_CLASS, .own_class = v->own_class};
-    return v->kind == VALUE_OBJECT || v->kind == VALUE_OWN_OBJECT ? value_make(s->f->run, c)
+    return v->kind == VALUE_OBJECT || v->kind == VALUE_OWN_OBJECT ? judge_value_make(s->f->run, c)
                                                                   : &value_unknown;
 }
 
@@ -124,23 +124,23 @@ static const struct value *do_type(const struct special *s)
 
 static const struct value *do_version(const struct special *s)
 {
-    return version_parse(s->f, arg(s, 0));
+    return judge_version_parse(s->f, arg(s, 0));
 }
 
 static const struct value *do_metadata(const struct special *s)
 {
     const char *name = text_arg(s, 0), *lib = s->f->run->api->library.name;
     if (!name || !lib || strcmp(name, lib) != 0) return &value_unknown;
-    return value_of_kind(s->f->run, VALUE_VERSION, s->f->run->api->library.version);
+    return judge_value_of_kind(s->f->run, VALUE_VERSION, s->f->run->api->library.version);
 }
 
 static const struct value *do_import(const struct special *s)
 {
     const char *name = text_arg(s, 0);
     struct api_result res;
-    if (!name || own_root(s->f->run, name)) return &value_unknown;
+    if (!name || judge_own_root(s->f->run, name)) return &value_unknown;
     api_find(s->f->run->api, name, &res);
-    return value_of_result(s->f, &res, name, JUDGE_IMPORT, s->call->line);
+    return judge_value_of_result(s->f, &res, name, JUDGE_IMPORT, s->call->line);
 }
 
 static const struct value *do_find_spec(const struct special *s)
@@ -149,15 +149,16 @@ static const struct value *do_find_spec(const struct special *s)
     struct api_result res;
     if (!name) return &value_unknown;
     api_find(s->f->run->api, name, &res);
-    if (res.found == API_FOUND) return value_bool(s->f->run, true);
-    return res.found == API_ABSENT ? value_of_kind(s->f->run, VALUE_NONE, NULL) : &value_unknown;
+    if (res.found == API_FOUND) return judge_value_bool(s->f->run, true);
+    return res.found == API_ABSENT ? judge_value_of_kind(s->f->run, VALUE_NONE, NULL)
+                                   : &value_unknown;
 }
 
 /* ---- tests that replace names ---- */
 
 static bool is_true(const struct value *v)
 {
-    return v && value_truth(v) == 1;
+    return v && judge_value_truth(v) == 1;
 }
 
 static const struct value *do_patch(const struct special *s)
@@ -171,7 +172,7 @@ static const struct value *do_patch_object(const struct special *s)
 {
     const char *name = text_arg(s, 1);
     if (!name || is_true(named_arg(s, "create"))) return &value_unknown;
-    attr_of(s->f, arg(s, 0), name, s->call->line, NULL, false);
+    judge_attr_of(s->f, arg(s, 0), name, s->call->line, NULL, false);
     if (s->a->count > 2) judge_patched(s->f, arg(s, 0), name, arg(s, 2), s->call->line);
     return &value_unknown;
 }
@@ -181,10 +182,10 @@ static const struct value *do_monkeypatch(const struct special *s)
 {
     const struct value *raising = named_arg(s, "raising");
     const char *first = text_arg(s, 0), *second = text_arg(s, 1);
-    if (raising && value_truth(raising) != 1) return &value_unknown;
+    if (raising && judge_value_truth(raising) != 1) return &value_unknown;
     if (first && strchr(first, '.')) judge_patch_text(s->f, first, s->call->line);
     if (!first && second) {
-        attr_of(s->f, arg(s, 0), second, s->call->line, NULL, false);
+        judge_attr_of(s->f, arg(s, 0), second, s->call->line, NULL, false);
         if (s->a->count > 2) judge_patched(s->f, arg(s, 0), second, arg(s, 2), s->call->line);
     }
     return &value_unknown;
@@ -194,17 +195,17 @@ static const struct value *do_monkeypatch(const struct special *s)
 
 static const struct value *tuple_of(struct judge_run *r, const struct value *const *v, int n)
 {
-    const struct value **item = run_take(r, n, sizeof *item);
+    const struct value **item = judge_run_take(r, n, sizeof *item);
     if (!item) return &value_unknown;
     memcpy(item, v, (size_t)n * sizeof *item);
-    return value_make(
+    return judge_value_make(
         r, (struct value){.kind = VALUE_ITEMS, .text = "tuple", .item = item, .items = n});
 }
 
 static const struct value *do_enumerate(const struct special *s)
 {
-    const struct value *pair[2] = {&value_unknown, value_element(s->f, arg(s, 0))};
-    return value_generic(s->f->run, "Iterator", tuple_of(s->f->run, pair, 2));
+    const struct value *pair[2] = {&value_unknown, judge_value_element(s->f, arg(s, 0))};
+    return judge_value_generic(s->f->run, "Iterator", tuple_of(s->f->run, pair, 2));
 }
 
 static const struct value *do_zip(const struct special *s)
@@ -213,34 +214,34 @@ static const struct value *do_zip(const struct special *s)
     const struct value *each[ZIP_MOST];
     int n = s->a->count;
     if (n == 0 || n > ZIP_MOST || s->a->star) return &value_unknown;
-    for (int i = 0; i < n; i++) each[i] = value_element(s->f, s->a->pos[i]);
-    return value_generic(s->f->run, "Iterator", tuple_of(s->f->run, each, n));
+    for (int i = 0; i < n; i++) each[i] = judge_value_element(s->f, s->a->pos[i]);
+    return judge_value_generic(s->f->run, "Iterator", tuple_of(s->f->run, each, n));
 }
 
 static const struct value *do_list(const struct special *s)
 {
-    return value_generic(s->f->run, "list", value_element(s->f, arg(s, 0)));
+    return judge_value_generic(s->f->run, "list", judge_value_element(s->f, arg(s, 0)));
 }
 
 static const struct value *do_next(const struct special *s)
 {
-    return value_element(s->f, arg(s, 0));
+    return judge_value_element(s->f, arg(s, 0));
 }
 
 static const struct value *do_run(const struct special *s)
 {
-    return value_awaited(s->f, arg(s, 0));
+    return judge_value_awaited(s->f, arg(s, 0));
 }
 
 static const struct value *do_dict(const struct special *s)
 {
     if (s->a->count > 0)
         return arg(s, 0)->kind == VALUE_DICT && s->a->names == 0 ? arg(s, 0) : &value_unknown;
-    return value_make(s->f->run, (struct value){.kind = VALUE_DICT,
-                                                .item = s->a->value,
-                                                .key = s->a->name,
-                                                .items = s->a->names,
-                                                .open = s->a->dstar});
+    return judge_value_make(s->f->run, (struct value){.kind = VALUE_DICT,
+                                                      .item = s->a->value,
+                                                      .key = s->a->name,
+                                                      .items = s->a->names,
+                                                      .open = s->a->dstar});
 }
 
 static const struct value *do_nothing(const struct special *s)
@@ -321,13 +322,13 @@ static const struct value *version_method(struct frame *f, const struct expr *ca
     bool asks = e->kind == EXPR_ATTR && strcmp(e->text, "startswith") == 0 && call->items == 1 &&
                 call->item[0]->kind == EXPR_STR;
     if (!asks || !is_dotted(e->left)) return NULL;
-    const struct value *v = eval(f, e->left);
+    const struct value *v = judge_eval(f, e->left);
     if (v->kind != VALUE_VERSION || !v->text) return NULL;
-    return value_bool(f->run, text_starts(v->text, call->item[0]->text));
+    return judge_value_bool(f->run, text_starts(v->text, call->item[0]->text));
 }
 
-const struct value *call_special(struct frame *f, const struct value *callee,
-                                 const struct expr *call)
+const struct value *judge_call_special(struct frame *f, const struct value *callee,
+                                       const struct expr *call)
 {
     const struct value *v = version_method(f, call);
     if (v) return v;
@@ -336,11 +337,11 @@ const struct value *call_special(struct frame *f, const struct value *callee,
         callee->kind == VALUE_OWN_FUNCTION && call->items == 1 && call->item[0]->kind == EXPR_STR;
     if (!run && !helper) return NULL;
     struct args a;
-    eval_args(f, call, &a);
+    judge_eval_args(f, call, &a);
     if (run) {
         struct special s = {.f = f, .call = call, .a = &a};
         return run(&s);
     }
-    int t = version_helper(f, callee, &a);
-    return t < 0 ? NULL : value_bool(f->run, t);
+    int t = judge_version_helper(f, callee, &a);
+    return t < 0 ? NULL : judge_value_bool(f->run, t);
 }

@@ -10,18 +10,18 @@ enum { UNION_MOST = 8, TEXT_MOST = 1024 };
 
 const struct value value_unknown = {.kind = VALUE_UNKNOWN};
 
-bool run_ok(const struct judge_run *r)
+bool judge_run_ok(const struct judge_run *r)
 {
     return r->err->code == ERR_OK;
 }
 
-void *run_take(struct judge_run *r, int count, size_t size)
+void *judge_run_take(struct judge_run *r, int count, size_t size)
 {
-    if (count <= 0 || !run_ok(r)) return NULL;
+    if (count <= 0 || !judge_run_ok(r)) return NULL;
     return pool_take(r->pool, (size_t)count, size, r->err);
 }
 
-const char *run_format(struct judge_run *r, const char *format, ...)
+const char *judge_run_format(struct judge_run *r, const char *format, ...)
 {
     char text[TEXT_MOST];
     va_list list;
@@ -32,49 +32,50 @@ const char *run_format(struct judge_run *r, const char *format, ...)
     return kept ? kept : "";
 }
 
-const struct value *value_make(struct judge_run *r, struct value v)
+const struct value *judge_value_make(struct judge_run *r, struct value v)
 {
-    struct value *kept = run_take(r, 1, sizeof *kept);
+    struct value *kept = judge_run_take(r, 1, sizeof *kept);
     if (!kept) return &value_unknown;
     *kept = v;
     return kept;
 }
 
-const struct value *value_of_kind(struct judge_run *r, enum value_kind kind, const char *text)
+const struct value *judge_value_of_kind(struct judge_run *r, enum value_kind kind, const char *text)
 {
-    return value_make(r, (struct value){.kind = kind, .text = text});
+    return judge_value_make(r, (struct value){.kind = kind, .text = text});
 }
 
-const struct value *value_unknown_of(struct judge_run *r, const char *why)
+const struct value *judge_value_unknown_of(struct judge_run *r, const char *why)
 {
-    return why ? value_of_kind(r, VALUE_UNKNOWN, why) : &value_unknown;
+    return why ? judge_value_of_kind(r, VALUE_UNKNOWN, why) : &value_unknown;
 }
 
-const struct value *value_bool(struct judge_run *r, bool b)
+const struct value *judge_value_bool(struct judge_run *r, bool b)
 {
-    return value_make(r, (struct value){.kind = VALUE_BOOL, .number = b});
+    return judge_value_make(r, (struct value){.kind = VALUE_BOOL, .number = b});
 }
 
-const struct value *value_object(struct judge_run *r, const struct api_def *c)
+const struct value *judge_value_object(struct judge_run *r, const struct api_def *c)
 {
-    return value_make(r, (struct value){.kind = VALUE_OBJECT, .class_ = c});
+    return judge_value_make(r, (struct value){.kind = VALUE_OBJECT, .class_ = c});
 }
 
-const struct value *value_exact(struct judge_run *r, const struct api_def *c)
+const struct value *judge_value_exact(struct judge_run *r, const struct api_def *c)
 {
-    return value_make(r, (struct value){.kind = VALUE_OBJECT, .class_ = c, .exact = true});
+    return judge_value_make(r, (struct value){.kind = VALUE_OBJECT, .class_ = c, .exact = true});
 }
 
-const struct value *value_own_object(struct judge_run *r, struct own_class *c)
+const struct value *judge_value_own_object(struct judge_run *r, struct own_class *c)
 {
-    return value_make(r, (struct value){.kind = VALUE_OWN_OBJECT, .own_class = c});
+    return judge_value_make(r, (struct value){.kind = VALUE_OWN_OBJECT, .own_class = c});
 }
 
-const struct value *value_generic(struct judge_run *r, const char *name, const struct value *item)
+const struct value *judge_value_generic(struct judge_run *r, const char *name,
+                                        const struct value *item)
 {
-    const struct value **list = item ? run_take(r, 1, sizeof *list) : NULL;
+    const struct value **list = item ? judge_run_take(r, 1, sizeof *list) : NULL;
     if (list) list[0] = item;
-    return value_make(
+    return judge_value_make(
         r, (struct value){.kind = VALUE_GENERIC, .text = name, .item = list, .items = list != 0});
 }
 
@@ -137,7 +138,8 @@ static int union_add(const struct value **list, int n, const struct value *v)
     return n + 1;
 }
 
-const struct value *value_join(struct judge_run *r, const struct value *a, const struct value *b)
+const struct value *judge_value_join(struct judge_run *r, const struct value *a,
+                                     const struct value *b)
 {
     const struct value *list[UNION_MOST];
     if (!a || a == b) return b ? b : &value_unknown;
@@ -145,38 +147,38 @@ const struct value *value_join(struct judge_run *r, const struct value *a, const
     int n = union_add(list, union_add(list, 0, a), b);
     if (n == 1) return list[0];
     if (n > UNION_MOST) return &value_unknown;
-    const struct value **kept = run_take(r, n, sizeof *kept);
+    const struct value **kept = judge_run_take(r, n, sizeof *kept);
     if (!kept) return &value_unknown;
     memcpy(kept, list, (size_t)n * sizeof *kept);
-    return value_make(r, (struct value){.kind = VALUE_UNION, .item = kept, .items = n});
+    return judge_value_make(r, (struct value){.kind = VALUE_UNION, .item = kept, .items = n});
 }
 
-const struct value *value_without_none(struct judge_run *r, const struct value *v)
+const struct value *judge_value_without_none(struct judge_run *r, const struct value *v)
 {
     if (v->kind == VALUE_NONE) return &value_unknown;
     if (v->kind != VALUE_UNION) return v;
     const struct value *rest = NULL;
     for (int i = 0; i < v->items; i++) {
-        if (v->item[i]->kind != VALUE_NONE) rest = value_join(r, rest, v->item[i]);
+        if (v->item[i]->kind != VALUE_NONE) rest = judge_value_join(r, rest, v->item[i]);
     }
     return rest ? rest : &value_unknown;
 }
 
-const struct value *value_instance(struct judge_run *r, const struct value *type)
+const struct value *judge_value_instance(struct judge_run *r, const struct value *type)
 {
     const struct value *sum = NULL;
     switch (type->kind) {
     case VALUE_CLASS:
-        return value_object(r, type->class_);
+        return judge_value_object(r, type->class_);
     case VALUE_OWN_CLASS:
-        return value_own_object(r, type->own_class);
+        return judge_value_own_object(r, type->own_class);
     case VALUE_NONE:
     case VALUE_BROKEN:
         return type;
     case VALUE_UNION:
     case VALUE_ITEMS:
         for (int i = 0; i < type->items; i++) {
-            sum = value_join(r, sum, value_instance(r, type->item[i]));
+            sum = judge_value_join(r, sum, judge_value_instance(r, type->item[i]));
         }
         return sum ? sum : &value_unknown;
     default:
@@ -186,7 +188,7 @@ const struct value *value_instance(struct judge_run *r, const struct value *type
 
 /* ---- questions ---- */
 
-int value_truth(const struct value *v)
+int judge_value_truth(const struct value *v)
 {
     int first;
     switch (v->kind) {
@@ -205,9 +207,9 @@ int value_truth(const struct value *v)
     case VALUE_OWN_FUNCTION:
         return 1;
     case VALUE_UNION:
-        first = value_truth(v->item[0]);
+        first = judge_value_truth(v->item[0]);
         for (int i = 1; i < v->items; i++) {
-            if (value_truth(v->item[i]) != first) return -1;
+            if (judge_value_truth(v->item[i]) != first) return -1;
         }
         return first;
     default:
@@ -216,7 +218,7 @@ int value_truth(const struct value *v)
 }
 
 /* A name of the library, or something that only the library can give. */
-bool value_is_lib(const struct value *v)
+bool judge_value_is_lib(const struct value *v)
 {
     switch (v->kind) {
     case VALUE_MODULE:
@@ -232,18 +234,18 @@ bool value_is_lib(const struct value *v)
     }
 }
 
-bool value_has_unknown(const struct value *v)
+bool judge_value_has_unknown(const struct value *v)
 {
     if (v->kind == VALUE_UNION) {
         for (int i = 0; i < v->items; i++) {
-            if (value_has_unknown(v->item[i])) return true;
+            if (judge_value_has_unknown(v->item[i])) return true;
         }
         return false;
     }
     return v->kind == VALUE_UNKNOWN || v->kind == VALUE_OUTSIDE;
 }
 
-const char *path_dotted(struct judge_run *r, const char *path)
+const char *judge_path_dotted(struct judge_run *r, const char *path)
 {
     char *text = pool_text(r->pool, path, strlen(path), r->err);
     if (!text) return path;
@@ -252,7 +254,7 @@ const char *path_dotted(struct judge_run *r, const char *path)
     return text;
 }
 
-const char *last_part(const char *dotted)
+const char *judge_last_part(const char *dotted)
 {
     const char *dot = strrchr(dotted, '.'), *colon = strrchr(dotted, ':');
     if (!dot || (colon && colon > dot)) dot = colon;

@@ -66,7 +66,7 @@ static int order_of(long a, long b)
     return (a > b) - (a < b);
 }
 
-bool version_compare(const char *a, const char *b, int *order)
+bool judge_version_compare(const char *a, const char *b, int *order)
 {
     struct version x, y;
     if (!parse(a, &x) || !parse(b, &y)) return false;
@@ -78,7 +78,7 @@ bool version_compare(const char *a, const char *b, int *order)
     return true;
 }
 
-int version_part(const char *version, const char *name)
+int judge_version_part(const char *version, const char *name)
 {
     static const char *const names[] = {"major", "minor", "micro"};
     struct version v;
@@ -110,7 +110,7 @@ static const char *text_of(struct frame *f, const struct value *v)
     const char *text = "";
     for (int i = 0; i < v->items; i++) {
         if (v->item[i]->kind != VALUE_NUMBER) return NULL;
-        text = run_format(f->run, "%s%s%d", text, i ? "." : "", (int)v->item[i]->number);
+        text = judge_run_format(f->run, "%s%s%d", text, i ? "." : "", (int)v->item[i]->number);
     }
     return text;
 }
@@ -124,26 +124,27 @@ static bool is_version(const struct value *v)
 static int python_truth(struct frame *f, const char *op, const struct value *b)
 {
     int order;
-    if (!version_compare("3.9", text_of(f, b), &order) || order <= 0) return -1;
+    if (!judge_version_compare("3.9", text_of(f, b), &order) || order <= 0) return -1;
     return holds(op, 1);
 }
 
-int version_truth(struct frame *f, const struct value *a, const char *op, const struct value *b)
+int judge_version_truth(struct frame *f, const struct value *a, const char *op,
+                        const struct value *b)
 {
     int order;
     if (a->kind == VALUE_OUTSIDE && strcmp(a->text, "sys.version_info") == 0)
         return python_truth(f, op, b);
     if (!is_version(a) && !is_version(b)) return -1;
-    if (!version_compare(text_of(f, a), text_of(f, b), &order)) return -1;
+    if (!judge_version_compare(text_of(f, a), text_of(f, b), &order)) return -1;
     return holds(op, order);
 }
 
-const struct value *version_parse(struct frame *f, const struct value *v)
+const struct value *judge_version_parse(struct frame *f, const struct value *v)
 {
     if (v->kind == VALUE_VERSION) return v;
     struct version parsed;
     if (v->kind == VALUE_STR && parse(v->text, &parsed))
-        return value_of_kind(f->run, VALUE_VERSION, v->text);
+        return judge_value_of_kind(f->run, VALUE_VERSION, v->text);
     return &value_unknown;
 }
 
@@ -165,7 +166,7 @@ static bool in_expr(const struct expr *e, const char *param)
 {
     struct stmt s = {.kind = STMT_EXPR, .value = (struct expr *)e};
     struct block b = {.stmt = &s, .stmts = 1};
-    return body_mentions(&b, mentions_param, param);
+    return judge_body_mentions(&b, mentions_param, param);
 }
 
 static bool compares(const struct expr *e, const void *ctx)
@@ -203,17 +204,18 @@ static const char *helper_op(const struct value *callee)
     int at = fn->class_ && !fn->is_static ? 1 : 0;
     if (at >= fn->stmt->params) return NULL;
     struct search s = {.param = fn->stmt->param[at].name};
-    if (!body_mentions(&fn->stmt->body, mentions_version, NULL) ||
-        !body_mentions(&fn->stmt->body, compares, &s))
+    if (!judge_body_mentions(&fn->stmt->body, mentions_version, NULL) ||
+        !judge_body_mentions(&fn->stmt->body, compares, &s))
         return NULL;
     return s.flipped ? flip(s.op) : s.op;
 }
 
-int version_helper(struct frame *f, const struct value *callee, const struct args *a)
+int judge_version_helper(struct frame *f, const struct value *callee, const struct args *a)
 {
     int order;
     if (a->count != 1 || a->names > 0 || a->pos[0]->kind != VALUE_STR) return -1;
     const char *op = helper_op(callee);
-    if (!op || !version_compare(f->run->api->library.version, a->pos[0]->text, &order)) return -1;
+    if (!op || !judge_version_compare(f->run->api->library.version, a->pos[0]->text, &order))
+        return -1;
     return holds(op, order);
 }

@@ -35,19 +35,19 @@ static bool in_stmt(const struct stmt *s, test *is, const void *ctx)
 {
     if (s->kind == STMT_DEF || s->kind == STMT_CLASS) return false;
     if (in_expr(s->value, is, ctx) || in_list(s->target, s->targets, is, ctx) ||
-        body_mentions(&s->body, is, ctx) || body_mentions(&s->other, is, ctx) ||
-        body_mentions(&s->last, is, ctx))
+        judge_body_mentions(&s->body, is, ctx) || judge_body_mentions(&s->other, is, ctx) ||
+        judge_body_mentions(&s->last, is, ctx))
         return true;
     for (int i = 0; i < s->handlers; i++) {
-        if (body_mentions(&s->handler[i].body, is, ctx)) return true;
+        if (judge_body_mentions(&s->handler[i].body, is, ctx)) return true;
     }
     for (int i = 0; i < s->branches; i++) {
-        if (body_mentions(&s->branch[i].body, is, ctx)) return true;
+        if (judge_body_mentions(&s->branch[i].body, is, ctx)) return true;
     }
     return false;
 }
 
-bool body_mentions(const struct block *b, test *is, const void *ctx)
+bool judge_body_mentions(const struct block *b, test *is, const void *ctx)
 {
     for (int i = 0; i < b->stmts; i++) {
         if (in_stmt(&b->stmt[i], is, ctx)) return true;

@@ -93,7 +93,7 @@ static void arguments__bind_as_in_python(void **state)
                          .dstar = cases[i].dstar};
         while (a.names < 4 && cases[i].names[a.names]) a.names++;
         struct bound b;
-        bind_args(&p, &a, cases[i].ignores, &b);
+        judge_bind_args(&p, &a, cases[i].ignores, &b);
         bool same = b.status == cases[i].status && b.problem == cases[i].problem &&
                     !b.name == !cases[i].name && (!b.name || !strcmp(b.name, cases[i].name));
         if (!same)
@@ -112,7 +112,7 @@ static void positions__go_to_parameters_from_the_left(void **state)
                                                   &value_unknown};
     struct args a = {.pos = (const struct value **)values, .count = 4};
     struct bound b;
-    bind_args(&q, &a, false, &b);
+    judge_bind_args(&q, &a, false, &b);
     assert_int_equal(b.status, BIND_OK);
     assert_int_equal(b.to[0], 0);
     assert_int_equal(b.to[1], 1);
@@ -120,7 +120,7 @@ static void positions__go_to_parameters_from_the_left(void **state)
     assert_int_equal(p.count, 3);
     a.count = 3;
     q.count = 2;
-    bind_args(&q, &a, false, &b);
+    judge_bind_args(&q, &a, false, &b);
     assert_int_equal(b.found, 3);
     assert_int_equal(b.most, 2);
 }
@@ -133,7 +133,7 @@ static void missing__are_counted(void **state)
     struct api_params p = params("a, b, *, c, d=", room, names);
     struct args a = {0};
     struct bound b;
-    bind_args(&p, &a, false, &b);
+    judge_bind_args(&p, &a, false, &b);
     assert_int_equal(b.misses, 3);
     assert_string_equal(b.name, "a");
 }
@@ -148,12 +148,12 @@ static void texts__show_both_sides(void **state)
     struct api_param room[8];
     char names[64];
     struct api_params p = params("a, /, b=, *r, c, **k", room, names);
-    assert_string_equal(params_text(&run, &p), "(a, /, b=0, *r, c, **k)");
+    assert_string_equal(judge_params_text(&run, &p), "(a, /, b=0, *r, c, **k)");
     p = params("*, c", room, names);
-    assert_string_equal(params_text(&run, &p), "(*, c)");
+    assert_string_equal(judge_params_text(&run, &p), "(*, c)");
     const char *given[] = {"x"};
     struct args a = {.count = 2, .name = given, .names = 1, .star = true, .dstar = true};
-    assert_string_equal(args_text(&run, &a), "(2 positional, *..., x=, **...)");
+    assert_string_equal(judge_args_text(&run, &a), "(2 positional, *..., x=, **...)");
     arena_release(&arena, NULL);
 }
 

@@ -13,7 +13,7 @@ static void versions__are_ordered(void **state)
     for (int i = 0; i < N; i++) {
         for (int j = 0; j < N; j++) {
             int order = 7;
-            assert_true(version_compare(rising[i], rising[j], &order));
+            assert_true(judge_version_compare(rising[i], rising[j], &order));
             if (order != (i > j) - (i < j)) fail_msg("%s, %s: %d", rising[i], rising[j], order);
         }
     }
@@ -29,17 +29,17 @@ static void versions__may_be_written_otherwise(void **state)
                                           {"1.0.alpha.2", "1.0a2"}};
     for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
         int order = 7;
-        assert_true(version_compare(same[i][0], same[i][1], &order));
+        assert_true(judge_version_compare(same[i][0], same[i][1], &order));
         assert_int_equal(order, 0);
     }
     static const char *const none[] = {"", "x", "1.0zzz", "main"};
     for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
         int order;
-        assert_false(version_compare(none[i], "1", &order));
-        assert_false(version_compare("1", none[i], &order));
+        assert_false(judge_version_compare(none[i], "1", &order));
+        assert_false(judge_version_compare("1", none[i], &order));
     }
     int order;
-    assert_false(version_compare(NULL, "1", &order));
+    assert_false(judge_version_compare(NULL, "1", &order));
 }
 
 static void conditions__are_decided_where_both_are_versions(void **state)
@@ -50,28 +50,28 @@ static void conditions__are_decided_where_both_are_versions(void **state)
     struct err err = ERR_INIT;
     struct judge_run run = {.pool = &pool, .err = &err};
     struct frame f = {.run = &run};
-    const struct value *lib = value_of_kind(&run, VALUE_VERSION, "0.16.0");
-    const struct value *text = value_of_kind(&run, VALUE_STR, "0.12");
-    assert_int_equal(version_truth(&f, lib, ">=", text), 1);
-    assert_int_equal(version_truth(&f, lib, "<", text), 0);
-    assert_int_equal(version_truth(&f, text, "<", lib), 1);
-    assert_int_equal(version_truth(&f, lib, "==", text), 0);
-    assert_int_equal(version_truth(&f, lib, "!=", text), 1);
-    assert_int_equal(version_truth(&f, lib, "is", text), -1);
-    assert_int_equal(version_truth(&f, text, "<", text), -1);
-    const struct value *unset = value_of_kind(&run, VALUE_VERSION, NULL);
-    assert_int_equal(version_truth(&f, unset, ">=", text), -1);
-    const struct value *python = value_of_kind(&run, VALUE_OUTSIDE, "sys.version_info");
+    const struct value *lib = judge_value_of_kind(&run, VALUE_VERSION, "0.16.0");
+    const struct value *text = judge_value_of_kind(&run, VALUE_STR, "0.12");
+    assert_int_equal(judge_version_truth(&f, lib, ">=", text), 1);
+    assert_int_equal(judge_version_truth(&f, lib, "<", text), 0);
+    assert_int_equal(judge_version_truth(&f, text, "<", lib), 1);
+    assert_int_equal(judge_version_truth(&f, lib, "==", text), 0);
+    assert_int_equal(judge_version_truth(&f, lib, "!=", text), 1);
+    assert_int_equal(judge_version_truth(&f, lib, "is", text), -1);
+    assert_int_equal(judge_version_truth(&f, text, "<", text), -1);
+    const struct value *unset = judge_value_of_kind(&run, VALUE_VERSION, NULL);
+    assert_int_equal(judge_version_truth(&f, unset, ">=", text), -1);
+    const struct value *python = judge_value_of_kind(&run, VALUE_OUTSIDE, "sys.version_info");
     const struct value *number[2] = {
-        value_make(&run, (struct value){.kind = VALUE_NUMBER, .number = 3}),
-        value_make(&run, (struct value){.kind = VALUE_NUMBER, .number = 2})};
+        judge_value_make(&run, (struct value){.kind = VALUE_NUMBER, .number = 3}),
+        judge_value_make(&run, (struct value){.kind = VALUE_NUMBER, .number = 2})};
     struct value old = {.kind = VALUE_ITEMS, .item = number, .items = 2};
-    assert_int_equal(version_truth(&f, python, "<", &old), 0);
-    assert_int_equal(version_truth(&f, python, ">=", &old), 1);
-    number[1] = value_make(&run, (struct value){.kind = VALUE_NUMBER, .number = 12});
-    assert_int_equal(version_truth(&f, python, ">=", &old), -1);
-    assert_int_equal(version_part("2.7.1", "minor"), 7);
-    assert_int_equal(version_part("2.7.1", "local"), -1);
+    assert_int_equal(judge_version_truth(&f, python, "<", &old), 0);
+    assert_int_equal(judge_version_truth(&f, python, ">=", &old), 1);
+    number[1] = judge_value_make(&run, (struct value){.kind = VALUE_NUMBER, .number = 12});
+    assert_int_equal(judge_version_truth(&f, python, ">=", &old), -1);
+    assert_int_equal(judge_version_part("2.7.1", "minor"), 7);
+    assert_int_equal(judge_version_part("2.7.1", "local"), -1);
     arena_release(&arena, NULL);
 }
 

@@ -57,6 +57,7 @@ fuzz() {
 
 ci/deps.sh
 preset asan
+preset tsan
 begin "coverage, at least 90 %"
 ci/coverage.sh --min 90
 fuzz

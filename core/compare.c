@@ -3,6 +3,7 @@
 #include "core/compare.h"
 
 #include "core/check.h"
+#include "core/clones.h"
 #include "core/run.h"
 
 #include <math.h>
@@ -67,9 +68,8 @@ struct lanes {
 
 /* n a multiple of LANES. `finite` stays 0 as long as all cells are: x * 0 is NaN for what is not.
  */
-__attribute__((target_clones("avx512f", "avx2", "default"))) static void add_lanes(
-    struct lanes *restrict l, int64_t n, const double *restrict subject,
-    const double *restrict truth)
+CLONES static void add_lanes(struct lanes *restrict l, int64_t n, const double *restrict subject,
+                             const double *restrict truth)
 {
     struct lanes s = *l;
     for (int64_t i = 0; i < n; i += LANES) {

@@ -2,6 +2,7 @@
 #include "core/dtype.h"
 
 #include "core/check.h"
+#include "core/clones.h"
 
 #include <math.h>
 #include <string.h>
@@ -220,7 +221,7 @@ static float element_f32(enum dtype t, const void *src, int64_t i)
 /* The widenings that most of a dump goes through, for every vector unit. f16: the exponent is moved
  * by a multiplication, which is exact and right for subnormals too; infinities and NaN come out at
  * or above 65536 and get their exponent back. */
-#define WIDE __attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3")))
+#define WIDE CLONES __attribute__((optimize("O3")))
 
 WIDE static void f32_widen(const void *src, int64_t n, double *out)
 {

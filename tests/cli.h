@@ -35,8 +35,8 @@ pid_t cli_start_mute(const char *const *argv);
 /* Waits; the signal that ended it, or 0. */
 int cli_wait(pid_t child);
 
-/* A run that must pass: exit 0, nothing on stderr, one object with verdict "pass". --json is added.
- * The object is the caller's. */
+/* A run that must pass: exit 0, nothing on stderr but progress, one object with verdict "pass".
+ * --json is added. The object is the caller's. */
 json_t *cli_passed(const char *const *argv, const char *file, int line);
 #define cli_passes(...) cli_passed((const char *const[]){__VA_ARGS__, NULL}, __FILE__, __LINE__)
 /* A run whose verdict must be `fail`: exit 1. */

@@ -221,12 +221,15 @@ def _pool(module):
     plain = module.Pool._join_exited_workers
 
     def join(pool):
-        for worker in list(pool):
-            code = worker.exitcode
+        before = list(pool)
+        result = plain(pool)
+        # Looked at afterwards: one may end between a look and the call that takes it off the list.
+        for worker in before:
+            code = worker.exitcode if worker not in pool else None
             if code is not None and code < 0:
                 log.guarded(lambda w=worker, c=code: record.plain(
                     "worker_died", "worker %s of a pool ended by signal %d" % (w.name, -c), child=w.pid))
-        return plain(pool)
+        return result
 
     module.Pool._join_exited_workers = staticmethod(join)
 

@@ -4,6 +4,9 @@
 #include "core/file.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum err_code json_parse(const char *text, int64_t size, const char *where, json_t **out,
                          struct err *err)
@@ -117,4 +120,18 @@ enum err_code json_text_or(const json_t *obj, const char *key, const char *dflt,
         return err_set(err, ERR_INPUT, "read key \"%s\"|%s|%s|a string", key, where, json_kind(v));
     *out = json_string_value(v);
     return ERR_OK;
+}
+
+json_t *json_any_text(const char *text)
+{
+    if (!text) return json_string("");
+    json_t *made = json_string(text);
+    size_t n = 0;
+    char *shown = made ? NULL : malloc(4 * strlen(text) + 1);
+    if (!shown) return made;
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++)
+        n += (size_t)snprintf(shown + n, 5, *c < 0x80 ? "%c" : "\\x%02x", *c);
+    made = json_string(shown);
+    free(shown);
+    return made;
 }

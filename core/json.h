@@ -32,6 +32,10 @@ enum err_code json_bool_or(const json_t *obj, const char *key, bool dflt, const 
 enum err_code json_text_or(const json_t *obj, const char *key, const char *dflt, const char *where,
                            const char **out, struct err *err) ERR_USED;
 
+/* A text that another program gave, which may be no UTF-8, and is NULL for "": then each byte from
+ * 0x80 on stands as \xNN. Whole, whatever its length. NULL: no memory. The caller's. */
+json_t *json_any_text(const char *text);
+
 /* The key exists and is not null. */
 bool json_has(const json_t *obj, const char *key);
 /* "an object", "an integer": for messages. */

@@ -1,6 +1,7 @@
 /* lint.c: see lint.h: the list of findings and the comments that accept them. */
 #include "harness/lint.h"
 
+#include "core/json.h"
 #include "core/text.h"
 
 #include <ctype.h>
@@ -145,33 +146,16 @@ int lint_open(const struct lint *l)
 
 /* ---- JSON ---- */
 
-/* Bytes that are no UTF-8 are shown as '?'. */
-static json_t *text_json(const char *text)
-{
-    json_t *plain = json_string(text ? text : "");
-    if (plain) return plain;
-    char out[512];
-    size_t n = 0;
-    for (; text[n] && n + 1 < sizeof out; n++) {
-        unsigned char c = (unsigned char)text[n];
-        if (c < 0x80)
-            out[n] = (char)c;
-        else
-            out[n] = '?';
-    }
-    return json_stringn(out, n);
-}
-
 static json_t *finding_json(const struct lint_finding *f)
 {
     static const char *const severities[] = {"note", "warning", "error"};
     const struct lint_rule *rule = &lint_rules[f->rule];
     json_t *o = json_pack("{s:s, s:s, s:o, s:i, s:o, s:o, s:o, s:s, s:s, s:[]}", "rule", rule->id,
-                          "severity", severities[rule->severity], "file", text_json(f->file),
-                          "line", f->line, "function", text_json(f->function), "type",
-                          text_json(f->type), "message", text_json(f->message), "why", rule->why,
-                          "remedy", rule->remedy, "trace");
-    if (f->accepted) json_object_set_new(o, "accepted", text_json(f->accepted));
+                          "severity", severities[rule->severity], "file", json_any_text(f->file),
+                          "line", f->line, "function", json_any_text(f->function), "type",
+                          json_any_text(f->type), "message", json_any_text(f->message), "why",
+                          rule->why, "remedy", rule->remedy, "trace");
+    if (f->accepted) json_object_set_new(o, "accepted", json_any_text(f->accepted));
     return o;
 }
 
@@ -187,8 +171,8 @@ void lint_json(const struct lint *l, json_t *result)
     }
     for (int i = 0; i < l->unreads; i++) {
         const struct lint_unread *u = &l->unread[i];
-        json_array_append_new(unread, json_pack("{s:o, s:i, s:o}", "file", text_json(u->file),
-                                                "line", u->line, "what", text_json(u->what)));
+        json_array_append_new(unread, json_pack("{s:o, s:i, s:o}", "file", json_any_text(u->file),
+                                                "line", u->line, "what", json_any_text(u->what)));
     }
     json_object_set_new(result, "findings", findings);
     json_object_set_new(result, "counts",

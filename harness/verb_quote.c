@@ -2,6 +2,7 @@
  * the like; or, for a line that somebody has, what would arrive at each hop. Nothing is run.
  * Test: tests/test_verb_quote.c; that it is true: tests/test_quote_arrives.c */
 #include "compat/hops.h"
+#include "core/json.h"
 #include "harness/quote_file.h"
 #include "harness/verb.h"
 
@@ -20,22 +21,10 @@ static const struct option_row options[] = {
     {NULL, NULL, NULL, false},
 };
 
-/* A name or a text in a result: bytes that are no UTF-8 are shown as \xNN. */
-static json_t *text_json(const char *text)
-{
-    json_t *plain = json_string(text);
-    if (plain) return plain;
-    char out[4096];
-    size_t n = 0;
-    for (const unsigned char *c = (const unsigned char *)text; *c && n + 5 < sizeof out; c++)
-        n += (size_t)snprintf(out + n, 5, *c < 0x80 ? "%c" : "\\x%02x", *c);
-    return json_string(out);
-}
-
 static json_t *words_json(const char *const *word, int n)
 {
     json_t *list = json_array();
-    for (int i = 0; i < n; i++) json_array_append_new(list, text_json(word[i]));
+    for (int i = 0; i < n; i++) json_array_append_new(list, json_any_text(word[i]));
     return list;
 }
 
@@ -61,7 +50,7 @@ static void record_journey(const struct hops *h, const struct hops_journey *j, j
     for (int i = 0; i < j->count; i++) {
         const struct hop_arrival *a = &j->at[i];
         json_array_append_new(hops, json_pack("{s:s, s:o, s:o, s:o}", "hop", a->hop->text, "text",
-                                              text_json(a->text), "argv",
+                                              json_any_text(a->text), "argv",
                                               words_json(a->line.word, a->line.words), "events",
                                               events_json(a)));
     }
@@ -72,7 +61,7 @@ static void record_journey(const struct hops *h, const struct hops_journey *j, j
                         j->breaks < 0 ? json_null()
                                       : json_pack("{s:i, s:s, s:s, s:o}", "index", j->breaks, "hop",
                                                   h->hop[j->breaks].text, "why", j->why, "found",
-                                                  text_json(j->found)));
+                                                  json_any_text(j->found)));
 }
 
 static void print_words(const char *const *word, int n)
@@ -123,7 +112,7 @@ static enum err_code build(const struct args *a, const struct hops *h, struct po
     if (hops_line(h, (const char *const *)a->command, a->command_words, false, pool, &line, err) !=
         ERR_OK)
         return err->code;
-    json_object_set_new(result, "line", text_json(line));
+    json_object_set_new(result, "line", json_any_text(line));
     json_object_set_new(result, "bytes", json_integer((json_int_t)strlen(line)));
     if (!a->json) puts(line);
     if (h->host_missing && !a->json)

@@ -27,6 +27,22 @@ static void quote__takes_any_bytes_and_options__after_two_dashes(void **state)
     cli_free(&r);
 }
 
+static void line__is_whole_in_json__where_it_is_no_utf8_and_long(void **state)
+{
+    enum { LONG = 9000 };
+    static char word[LONG + 1];
+    (void)state;
+    memset(word, 'a', LONG);
+    word[0] = '\xff';
+    struct cli r;
+    cli(&r, "quote", "--json", "--through", "bash", "--", "show", word);
+    assert_int_equal(r.status, 0);
+    const char *line = field_text(r.json, "line");
+    assert_int_equal(strlen(line), strlen("show '\\xff'") + LONG - 1);
+    assert_non_null(strstr(line, "'\\xffaaa"));
+    cli_free(&r);
+}
+
 static void quote__says_on_stderr_that_a_host_is_missing__and_prints_the_line(void **state)
 {
     struct cli r;
@@ -114,6 +130,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quote__prints_the_line_and_nothing_else__plainly),
         cmocka_unit_test(quote__takes_any_bytes_and_options__after_two_dashes),
+        cmocka_unit_test(line__is_whole_in_json__where_it_is_no_utf8_and_long),
         cmocka_unit_test(quote__says_on_stderr_that_a_host_is_missing__and_prints_the_line),
         cmocka_unit_test(check__names_the_hop_that_breaks_a_line__in_json),
         FOLDER(quote__is_refused_in_one_line__when_it_cannot_be_meant),

@@ -17,17 +17,22 @@ _IMPLICIT = {"__new__": "class", "__init_subclass__": "class", "__class_getitem_
 _OVERLOAD = ("typing.overload", "typing_extensions.overload")
 
 
-def parameters(args, scope):
-    """The parameters of a def or lambda, in order: name, kind, and where written default and type."""
-    text, types = Text(scope.dotted), TypeText(scope.dotted)
+def parameter_rows(args):
+    """The parameters of a def or lambda, in order: (argument, kind, default or None)."""
     plain = args.posonlyargs + args.args
     defaults = [None] * (len(plain) - len(args.defaults)) + list(args.defaults)
     rows = [(a, "pos" if i < len(args.posonlyargs) else "any", defaults[i]) for i, a in enumerate(plain)]
     rows += [(args.vararg, "star", None)] if args.vararg else []
     rows += [(a, "kw", d) for a, d in zip(args.kwonlyargs, args.kw_defaults)]
     rows += [(args.kwarg, "dstar", None)] if args.kwarg else []
+    return rows
+
+
+def parameters(args, scope):
+    """The same as facts: name, kind, and where written default and type."""
+    text, types = Text(scope.dotted), TypeText(scope.dotted)
     out = []
-    for arg, kind, default in rows:
+    for arg, kind, default in parameter_rows(args):
         row = {"name": arg.arg, "kind": kind}
         if default is not None:
             row["default"] = text.of(default)

@@ -2,6 +2,7 @@
 import ast
 import re
 
+from facts_function import parameter_rows
 from facts_suppress import suppressions
 from facts_text import operator_text
 from facts_types import parsed
@@ -185,14 +186,8 @@ class Tree:
                     yield value
 
     def parameters(self, args):
-        plain = args.posonlyargs + args.args
-        defaults = [None] * (len(plain) - len(args.defaults)) + list(args.defaults)
-        rows = [(a, "pos" if i < len(args.posonlyargs) else "any", defaults[i]) for i, a in enumerate(plain)]
-        rows += [(args.vararg, "star", None)] if args.vararg else []
-        rows += [(a, "kw", d) for a, d in zip(args.kwonlyargs, args.kw_defaults)]
-        rows += [(args.kwarg, "dstar", None)] if args.kwarg else []
         out = []
-        for arg, kind, default in rows:
+        for arg, kind, default in parameter_rows(args):
             row = {"name": arg.arg, "kind": kind}
             if default is not None:
                 row["default"] = self.of(default)

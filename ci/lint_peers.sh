@@ -8,7 +8,7 @@ folder=$(cd "${1:?the folder of the packages}" && pwd)
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 assay=${2:-$root/build}/bin/assay
 ruff=${RUFF:-ruff}
-nearest=BLE001,E722,S110,S112,TRY400,TRY401,B904,SIM105,S605,S607,PLW1510,RUF006,S101,TRY203,LOG014,G201
+nearest=BLE001,E722,S110,S112,TRY400,TRY401,B904,SIM105,SIM107,B012,S605,S607,PLW1510,RUF006,S101,TRY203,LOG014,G201
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

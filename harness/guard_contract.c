@@ -55,7 +55,8 @@ enum err_code guard_contract_read(const char *contract, json_t **out, struct err
             if (json_array_size(rows)) json_object_set(modules, api.module[i].name, rows);
             json_decref(rows);
         }
-        *out = json_pack("{s:o, s:o}", "modules", modules, "returns", returns);
+        *out = json_pack("{s:o, s:o, s:s?}", "modules", modules, "returns", returns, "for",
+                         api.consumer.name);
     }
     arena_release(&arena, NULL);
     return err->code;

@@ -70,11 +70,14 @@ enum guard_line_kind guard_line_kind(const char *line)
     return GUARD_LINE_PLAIN;
 }
 
-/* What was found just before line `l->number` is explained by what begins there. */
+/* What was found just before line `l->number` is explained by what begins there; not that it was
+ * raised where nobody can catch it. */
 static void explain_near(struct guard_lines *l)
 {
     for (int i = 0; i < l->count; i++) {
-        if (l->number - l->found[i].number <= GUARD_NEAR) l->found[i].explained = true;
+        struct guard_line *f = &l->found[i];
+        if (f->kind != GUARD_LINE_ATEXIT && l->number - f->number <= GUARD_NEAR)
+            f->explained = true;
     }
 }
 

@@ -29,6 +29,14 @@ static json_t *by_id(const json_t *list, const json_t *id)
     return NULL;
 }
 
+static void add_once(json_t *list, json_t *one)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        if (json_equal(json_array_get(list, i), one)) return;
+    }
+    if (one) json_array_append(list, one);
+}
+
 static void take(struct guard_log *l, json_t *record)
 {
     const char *kind = json_string_value(json_object_get(record, "k"));
@@ -42,6 +50,8 @@ static void take(struct guard_log *l, json_t *record)
         json_array_append(l->stacks, record);
     } else if (strcmp(kind, "own") == 0) {
         json_array_append(l->own, record);
+    } else if (strcmp(kind, "shallow") == 0) {
+        add_once(l->shallow, json_object_get(record, "python"));
     } else if (strcmp(kind, "hello") == 0) {
         l->pythons++;
     } else if (strcmp(kind, "count") == 0) {
@@ -65,8 +75,9 @@ enum err_code guard_log_read(struct guard_log *l, const char *path, long from, s
     char *line = NULL;
     size_t room = 0;
     ssize_t n;
-    *l = (struct guard_log){json_array(), json_array(), json_array(), json_array(), 0, 0};
-    if (!l->findings || !l->notes || !l->stacks || !l->own)
+    *l = (struct guard_log){
+        json_array(), json_array(), json_array(), json_array(), json_array(), 0, 0};
+    if (!l->findings || !l->notes || !l->stacks || !l->own || !l->shallow)
         return err_set(err, ERR_MEMORY, "guard|%s|no memory", path);
     FILE *f = fopen(path, "re");
     if (!f) return ERR_OK;
@@ -89,5 +100,6 @@ void guard_log_free(struct guard_log *l)
     json_decref(l->notes);
     json_decref(l->stacks);
     json_decref(l->own);
+    json_decref(l->shallow);
     *l = (struct guard_log){0};
 }

@@ -4,7 +4,8 @@
  *
  * Records: "k": "hello" a Python has begun | "stacks" it shows its stacks on a signal, into "fd" |
  * "finding" | "note" what is lost only where something else says so | "count" of the finding "id" |
- * "own" a mistake of the guard's own. Test: tests/test_guard_fold.c */
+ * "own" a mistake of the guard's own | "shallow" a Python that cannot look into packages not named.
+ * Test: tests/test_guard_fold.c */
 #ifndef ASSAY_HARNESS_GUARD_LOG_H
 #define ASSAY_HARNESS_GUARD_LOG_H
 
@@ -21,8 +22,9 @@ struct guard_log {
     json_t *notes;
     json_t *stacks; /* records "stacks" */
     json_t *own;
-    int pythons; /* "hello" */
-    int broken;  /* lines that are no record: torn by a kill */
+    json_t *shallow; /* versions of Pythons that could not do what --deep asks, each once */
+    int pythons;     /* "hello" */
+    int broken;      /* lines that are no record: torn by a kill */
 };
 
 /* Reads what stands behind `from`; a log that is not there is an empty one. Findings whose count is

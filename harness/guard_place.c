@@ -75,7 +75,7 @@ void guard_place_make(struct guard_place *p, const char *log, const json_t *cont
     if (p->log_from < 0) p->log[0] = '\0';
 }
 
-void guard_place_environment(const struct guard_place *p, const char *also)
+void guard_place_environment(const struct guard_place *p, const char *also, bool deep)
 {
     const char *before = getenv("PYTHONPATH");
     char number[16];
@@ -91,6 +91,7 @@ void guard_place_environment(const struct guard_place *p, const char *also)
     setenv("ASSAY_GUARD_SIGNAL", number, 1);
     setenv("ASSAY_GUARD_CONTRACT", p->contract, 1);
     setenv("ASSAY_GUARD_ALSO", also ? also : "", 1);
+    setenv("ASSAY_GUARD_DEEP", deep ? "1" : "", 1);
     free(path);
 }
 

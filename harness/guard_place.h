@@ -23,7 +23,7 @@ int guard_place_signal(void);
  * NULL. */
 void guard_place_make(struct guard_place *p, const char *log, const json_t *contract);
 /* In the child, before it becomes the command. */
-void guard_place_environment(const struct guard_place *p, const char *also);
+void guard_place_environment(const struct guard_place *p, const char *also, bool deep);
 /* Takes the folder away; the log that lies in it only where `log` is set. */
 void guard_place_remove(const struct guard_place *p, bool log);
 

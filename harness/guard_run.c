@@ -143,7 +143,7 @@ static json_t *ask_watcher(struct running *r)
 __attribute__((noreturn)) static void become_command(struct running *r, int failed)
 {
     guard_streams_become(&r->streams);
-    guard_place_environment(&r->place, r->o->also);
+    guard_place_environment(&r->place, r->o->also, r->o->deep);
     verb_signals_restore();
     sigprocmask(SIG_SETMASK, &r->before, NULL);
     execvp(r->o->command[0], r->o->command);

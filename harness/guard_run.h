@@ -18,6 +18,7 @@ struct guard_options {
     double stall_s;
     bool kill;
     const char *also; /* packages, with ':' between */
+    bool deep;        /* all other packages too */
     const char *log;  /* NULL: in a folder of the guard's own, which goes away */
     const char *file[GUARD_FILES];
     int files;
@@ -27,7 +28,7 @@ struct guard_options {
 struct guard_outcome {
     int status;           /* as waitpid() gives it */
     int exec_errno;       /* 0, or why the command could not be started */
-    json_t *seen;         /* what the watcher found: {findings, own, pythons, lines_not_kept}; NULL:
+    json_t *seen;         /* {findings, own, shallow, pythons, lines_not_kept} of the watcher; NULL:
                              it gave nothing */
     char kept[FILE_PATH]; /* a log that nobody read, and that is still there; "" : none */
 };

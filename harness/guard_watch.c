@@ -179,9 +179,9 @@ static void fold_all(struct watching *a, struct guard_log *l)
 
 static void send(const struct watching *a, const struct guard_log *l)
 {
-    json_t *result =
-        json_pack("{s:O, s:O, s:i, s:i}", "findings", l->findings, "own", l->own, "pythons",
-                  l->pythons, "lines_not_kept", a->lines[0].more + a->lines[1].more);
+    json_t *result = json_pack("{s:O, s:O, s:O, s:i, s:i}", "findings", l->findings, "own", l->own,
+                               "shallow", l->shallow, "pythons", l->pythons, "lines_not_kept",
+                               a->lines[0].more + a->lines[1].more);
     FILE *f = fdopen(a->w->result, "w");
     if (result && f) json_dumpf(result, f, JSON_COMPACT);
     if (f) fclose(f);

@@ -23,6 +23,7 @@ enum lint_id {
     LINT_MESSAGE,
     LINT_LOG,
     LINT_FROM_NONE,
+    LINT_FINALLY,
     LINT_OS_SYSTEM,
     LINT_SUBPROCESS,
     LINT_POPEN,

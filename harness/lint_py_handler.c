@@ -279,8 +279,35 @@ static void judge_broad(const struct lint_py *p, const struct handler *h, const 
         report(p, LINT_SWALLOW, h, how_it_goes_on(ends), 0);
 }
 
+static const char *const leaving[] = {
+    [STMT_RETURN] = "return", [STMT_BREAK] = "break", [STMT_CONTINUE] = "continue"};
+
+/* The first statement that leaves the block before its end, or NULL; `loop`: of a loop in it. */
+static const struct stmt *left_by(const struct block *b, bool loop)
+{
+    const struct stmt *found = NULL;
+    for (int i = 0; i < b->stmts && !found; i++) {
+        const struct stmt *s = &b->stmt[i];
+        bool inner = loop || s->kind == STMT_FOR || s->kind == STMT_WHILE;
+        if (s->kind == STMT_DEF || s->kind == STMT_CLASS) continue;
+        if (s->kind == STMT_RETURN ||
+            (!loop && (s->kind == STMT_BREAK || s->kind == STMT_CONTINUE)))
+            return s;
+        found = left_by(&s->body, inner);
+        for (int k = 0; !found && k < s->handlers; k++) found = left_by(&s->handler[k].body, loop);
+        for (int k = 0; !found && k < s->branches; k++) found = left_by(&s->branch[k].body, loop);
+        if (!found) found = left_by(&s->other, loop);
+        if (!found) found = left_by(&s->last, loop);
+    }
+    return found;
+}
+
 void lint_py_try(const struct lint_py *p, const struct stmt *s)
 {
+    const struct stmt *left = left_by(&s->last, false);
+    if (left)
+        lint_py_report(p, LINT_FINALLY, left->line, "everything",
+                       pool_format(p->l->pool, p->l->err, "%s in a finally", leaving[left->kind]));
     for (int i = 0; i < s->handlers; i++) {
         const struct handler *h = &s->handler[i];
         unsigned ends = lint_py_ends(p, &h->body, h->as);

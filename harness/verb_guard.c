@@ -19,8 +19,12 @@ enum { ALSO = 1024, STALL_MOST_S = 86400 };
 static const struct option_row options[] = {
     {"--stall", "S", "a hang: no output and no CPU for S seconds (default: not looked for)", false},
     {"--on-stall", "report|kill", "what then: say it at the end, or end the command too", false},
-    {"--also", "PKG", "look into this installed package's handlers as well", true},
-    {"--logs", "FILE", "a log that the command writes: read for error lines too", true},
+    {"--also", "PKG", "look into this installed package's handlers as well (may be repeated)",
+     true},
+    {"--deep", NULL, "packages that are not named too, while they run (Python 3.12 and later)",
+     false},
+    {"--logs", "FILE", "a log that the command writes: read for error lines too (may be repeated)",
+     true},
     {"--contract", "C", "hold replies against this recorded contract (or library)", false},
     {"--report", "FILE", "write the result there, and nothing on either stream", false},
     {"--log", "FILE", "the guard's own log (JSON lines), which outlives a kill", false},
@@ -41,6 +45,7 @@ static enum err_code read_options(const struct args *a, struct guard_options *o,
         args_choice(a, "--on-stall", choices, 0, &choice, err) != ERR_OK)
         return err->code;
     o->kill = choice == 1;
+    o->deep = args_has(a, "--deep");
     also[0] = '\0';
     for (int i = 0; (text = args_value_at(a, "--also", i)); i++) {
         size_t n = strlen(also);
@@ -79,6 +84,19 @@ static int record(const struct guard_outcome *out, int status, json_t *result)
     json_t *own = json_object_get(out->seen, "own");
     json_object_set_new(result, "own_errors", json_integer((json_int_t)json_array_size(own)));
     return lost;
+}
+
+/* Pythons that could not do what --deep asks: their packages were not looked into. */
+static void say_shallow(const struct guard_outcome *out, json_t *result)
+{
+    json_t *list = json_object_get(out->seen, "shallow");
+    if (json_array_size(list) == 0) return;
+    json_object_set(result, "shallow", list);
+    for (size_t i = 0; i < json_array_size(list); i++)
+        fprintf(stderr,
+                "assay: note: guard: --deep: python %s has no sys.monitoring (3.12 has), or others "
+                "hold it: packages not named by --also were not looked into\n",
+                json_string_value(json_array_get(list, i)));
 }
 
 /* A report that cannot be written changes nothing of what the command did. */
@@ -121,6 +139,7 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
     int status = WIFSIGNALED(out.status) ? 128 + WTERMSIG(out.status) : WEXITSTATUS(out.status);
     int lost = record(&out, status, result);
     rc = status || lost ? ERR_DIFF : ERR_OK;
+    say_shallow(&out, result);
     const char *report = args_value(a, "--report");
     if (out.exec_errno)
         rc = err_set(err, ERR_INPUT, "guard|%s|%s|a command that can be run", a->command[0],

@@ -12,6 +12,7 @@ static const char *const rules[][2] = {
     {"worker_died", "a process died"},
     {"empty_text", "caught, and reported with an empty text"},
     {"swallowed", "caught, and not reported"},
+    {"finally", "lost where a finally is left by return, break or continue"},
     {"contract", "a reply breaks the contract"},
     {"exit_zero", "caught, and the process ended with 0"},
     {"empty_line", "announced, and not said"},

@@ -66,6 +66,7 @@ static void consider(struct search *s, const char *program)
                        : version >= 300 + OLDEST && version <= 300 + NEWEST;
     if (!fits || version >= 400 || s->have[version] || s->found->count == PYTHONS) return;
     s->have[version] = true;
+    s->found->version[s->found->count] = version;
     snprintf(s->found->path[s->found->count++], FILE_PATH, "%s", path);
     print_message("python %d.%d: %s\n", version / 100, version % 100, path);
 }

@@ -8,6 +8,7 @@ enum { PYTHONS = 24 };
 
 struct pythons {
     char path[PYTHONS][FILE_PATH];
+    int version[PYTHONS]; /* 309 for 3.9 */
     int count;
 };
 

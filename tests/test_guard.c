@@ -1,9 +1,9 @@
 /* test_guard.c: what a Python program loses, `assay guard` says: one small script for each way to
  * lose it, and scripts that lose nothing. Pass-through: tests/test_guard_run.c */
-#include "tests/cli.h"
+#include "tests/guarding.h"
 #include "tests/pythons.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Its handler prints only the text of an assertion that has none. */
@@ -80,12 +80,6 @@ static const struct lost losses[] = {
      "import os\ntry:\n    raise ValueError(1)\nexcept Exception:\n    os._exit(0)\n"},
 };
 
-static const char *python(void)
-{
-    const char *given = getenv("ASSAY_PYTHON");
-    return given ? given : "python3";
-}
-
 /* Runs a script under guard; the result object is r->json. */
 static void guarded(void **state, struct cli *r, const char *program, const char *name,
                     const char *script)
@@ -96,21 +90,11 @@ static void guarded(void **state, struct cli *r, const char *program, const char
     if (!r->json) fail_msg("%s: no JSON: %s", name, r->out);
 }
 
-static const json_t *finding_of(const struct cli *r, const char *rule)
-{
-    const json_t *list = field(r->json, "findings");
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *one = json_array_get(list, i);
-        if (strcmp(field_text(one, "rule"), rule) == 0) return one;
-    }
-    return NULL;
-}
-
 static void assert_lost(void **state, const char *program, const struct lost *l)
 {
     struct cli r;
     guarded(state, &r, program, textf("%s.py", l->name), l->script);
-    const json_t *one = finding_of(&r, l->rule);
+    const json_t *one = guarding_finding(&r, l->rule);
     if (!one || json_array_size(field(r.json, "findings")) != 1 || r.status != 1)
         fail_msg("%s: exit %d: %s\n%s", l->name, r.status, r.out, r.err);
     if (l->type) {
@@ -127,7 +111,7 @@ static void assert_lost(void **state, const char *program, const struct lost *l)
 static void guard__names_what_was_lost__in_each_way_to_lose_it(void **state)
 {
     for (size_t i = 0; i < sizeof losses / sizeof losses[0]; i++)
-        assert_lost(state, python(), &losses[i]);
+        assert_lost(state, guarding_python(), &losses[i]);
 }
 
 static void guard__names_the_assertion_behind_the_empty_line__under_each_python(void **state)
@@ -141,7 +125,7 @@ static void guard__names_the_assertion_behind_the_empty_line__under_each_python(
         assert_int_equal(r.status, 1);
         assert_string_equal(r.err, "ERROR in batch 0-3: \n");
         assert_int_equal(json_array_size(field(r.json, "findings")), 1);
-        const json_t *one = finding_of(&r, "empty_text");
+        const json_t *one = guarding_finding(&r, "empty_text");
         assert_non_null(one);
         assert_string_equal(field_text(one, "type"), "AssertionError");
         assert_int_equal(field_int(one, "line"), 2);
@@ -163,7 +147,7 @@ static void guard__says_it_on_one_screen__in_words(void **state)
     struct cli r;
     const char *path = folder_path(state, "story.py");
     write_text(path, story);
-    cli(&r, "guard", "--", python(), path);
+    cli(&r, "guard", "--", guarding_python(), path);
     assert_int_equal(r.status, 1);
     assert_string_equal(r.out, "ERROR in batch 0-3: \n");
     assert_true(strncmp(r.err, "assay guard: FAIL: 1 lost", 25) == 0);
@@ -176,20 +160,20 @@ static void guard__says_it_on_one_screen__in_words(void **state)
 static void guard__counts_what_happens_again(void **state)
 {
     struct cli r;
-    guarded(state, &r, python(), "often.py",
+    guarded(state, &r, guarding_python(), "often.py",
             "for i in range(1000):\n  try:\n    [][i]\n  except Exception:\n    pass\n");
     assert_int_equal(json_array_size(field(r.json, "findings")), 1);
-    assert_int_equal(field_int(finding_of(&r, "swallowed"), "count"), 1000);
+    assert_int_equal(field_int(guarding_finding(&r, "swallowed"), "count"), 1000);
     cli_free(&r);
 }
 
 static void guard__shows_the_chain_of_causes(void **state)
 {
     struct cli r;
-    guarded(state, &r, python(), "chain.py",
+    guarded(state, &r, guarding_python(), "chain.py",
             "def f():\n  try:\n    {}['deep']\n  except KeyError as e:\n"
             "    raise ValueError('top') from e\ntry: f()\nexcept Exception: pass\n");
-    const json_t *trace = field(finding_of(&r, "swallowed"), "trace");
+    const json_t *trace = field(guarding_finding(&r, "swallowed"), "trace");
     assert_int_equal(times_in(trace, "KeyError: 'deep'"), 1);
     assert_int_equal(times_in(trace, "ValueError: top"), 1);
     cli_free(&r);
@@ -204,13 +188,70 @@ static void guard__looks_into_installed_packages__only_when_told(void **state)
     write_text(textf("%s/boat.py", site), "def f():\n  try: {}[1]\n  except Exception: pass\n");
     write_text(script,
                textf("import sys\nsys.path.insert(0, '%s')\nimport boat\nboat.f()\n", site));
-    cli(&r, "guard", "--json", "--", python(), script);
+    cli(&r, "guard", "--json", "--", guarding_python(), script);
     assert_int_equal(r.status, 0);
     cli_free(&r);
-    cli(&r, "guard", "--json", "--also", "oar", "--also", "boat", "--", python(), script);
+    cli(&r, "guard", "--json", "--also", "oar", "--also", "boat", "--", guarding_python(), script);
     assert_int_equal(r.status, 1);
-    assert_non_null(strstr(field_text(finding_of(&r, "swallowed"), "file"), "boat.py"));
+    assert_non_null(strstr(field_text(guarding_finding(&r, "swallowed"), "file"), "boat.py"));
     cli_free(&r);
+}
+
+/* A package that nobody names: a handler that swallows, one after a narrow one, retries that
+ * succeed, raise and are spent; and what is fine. */
+static const char boat[] = "def quiet():\n  try: {}[1]\n  except Exception: pass\n"
+                           "def typed():\n  try: [][1]\n  except KeyError: pass\n"
+                           "  except (OSError, Exception): n = 0\n"
+                           "def again(n):\n  for i in range(3):\n    try:\n"
+                           "      if i < n: raise OSError(1)\n"
+                           "      return i\n    except Exception:\n      if i == 2:\n"
+                           "        raise\n"
+                           "def spent():\n  for i in range(3):\n    try:\n      raise OSError(2)\n"
+                           "      return i\n    except Exception:\n      pass\n"
+                           "def fine():\n  try: {}[1]\n  except KeyError: pass\n"
+                           "  except Exception: pass\n  try: {}[1]\n"
+                           "  except Exception as e: print(repr(e))\n"
+                           "  try:\n    try: {}[1]\n    finally: n = 1\n"
+                           "  except BaseException as e: print(type(e))\n";
+
+static void assert_deep(void **state, const char *program, int version, const char *script)
+{
+    static const int lines[] = {2, 5, 19}; /* of the raise */
+    struct cli r;
+    (void)state;
+    cli(&r, "guard", "--json", "--deep", "--", program, script);
+    const json_t *list = field(r.json, "findings");
+    assert_int_equal(field_int(r.json, "own_errors"), 0);
+    if (version < 312) {
+        assert_int_equal(json_array_size(list), 0);
+        assert_int_equal(json_array_size(field(r.json, "shallow")), 1);
+        assert_non_null(strstr(r.err, "has no sys.monitoring"));
+    } else {
+        if (json_array_size(list) != 3) fail_msg("%s: %s", program, r.out);
+        for (size_t i = 0; i < 3; i++)
+            assert_int_equal(field_int(json_array_get(list, i), "line"), lines[i]);
+        assert_int_equal(field_int(json_array_get(list, 2), "count"), 3);
+        assert_null(json_object_get(r.json, "shallow"));
+    }
+    cli_free(&r);
+}
+
+static void guard__sees_handlers_of_all_packages__when_deep(void **state)
+{
+    static struct pythons p;
+    char script[FILE_PATH];
+    const char *site = folder_path(state, "site-packages");
+    struct err err = ERR_INIT;
+    snprintf(script, sizeof script, "%s", folder_path(state, "m.py"));
+    assert_int_equal(file_make_folder(site, &err), ERR_OK);
+    write_text(textf("%s/boat.py", site), boat);
+    write_text(script, textf("import sys\nsys.path.insert(0, '%s')\nimport boat\nboat.quiet()\n"
+                             "boat.typed()\nfor n in 0, 1, 2: boat.again(n)\n"
+                             "try: boat.again(3)\nexcept OSError as e: print(repr(e))\n"
+                             "boat.spent()\nboat.fine()\n",
+                             site));
+    pythons_find(&p);
+    for (int i = 0; i < p.count; i++) assert_deep(state, p.path[i], p.version[i], script);
 }
 
 static void guard__sees_modules_and_packages_run_by_name(void **state)
@@ -218,20 +259,20 @@ static void guard__sees_modules_and_packages_run_by_name(void **state)
     struct cli r;
     write_text(folder_path(state, "shore.py"), "try: {}[1]\nexcept Exception: pass\n");
     cli(&r, "guard", "--json", "--", "sh", "-c",
-        textf("cd %s && exec %s -m shore", (const char *)*state, python()));
+        textf("cd %s && exec %s -m shore", (const char *)*state, guarding_python()));
     assert_int_equal(r.status, 1);
-    assert_non_null(finding_of(&r, "swallowed"));
+    assert_non_null(guarding_finding(&r, "swallowed"));
     cli_free(&r);
 }
 
 static void guard__marks_what_is_known_to_be_harmless__and_passes(void **state)
 {
     struct cli r;
-    guarded(state, &r, python(), "harmless.py",
+    guarded(state, &r, guarding_python(), "harmless.py",
             "try:\n    import triton_kernels.x; triton_kernels.y()\nexcept Exception: pass\n");
     assert_int_equal(r.status, 0);
     assert_int_equal(field_int(r.json, "harmless"), 1);
-    assert_non_null(strstr(field_text(finding_of(&r, "swallowed"), "harmless"), "Marlin"));
+    assert_non_null(strstr(field_text(guarding_finding(&r, "swallowed"), "harmless"), "Marlin"));
     cli_free(&r);
 }
 
@@ -246,6 +287,7 @@ int main(void)
         FOLDER(guard__counts_what_happens_again),
         FOLDER(guard__shows_the_chain_of_causes),
         FOLDER(guard__looks_into_installed_packages__only_when_told),
+        FOLDER(guard__sees_handlers_of_all_packages__when_deep),
         FOLDER(guard__sees_modules_and_packages_run_by_name),
         FOLDER(guard__marks_what_is_known_to_be_harmless__and_passes),
     };

@@ -1,6 +1,6 @@
 /* test_guard_clean.c: programs that lose nothing are left alone: no finding, the same streams, the
  * same exit status. */
-#include "tests/cli.h"
+#include "tests/guarding.h"
 #include "tests/pythons.h"
 
 #include <stdlib.h>
@@ -59,55 +59,18 @@ static const char *const mains[][2] = {
     {"dies", "try: pass\nexcept Exception: pass\n\ndef f():\n  {}[1]\nf()\n"},
 };
 
-static const char *python(void)
-{
-    const char *given = getenv("ASSAY_PYTHON");
-    return given ? given : "python3";
-}
-
-/* Both streams and the exit status of a script that nobody guards go to the file at `out`. */
-static void run_plain(const char *program, const char *path, const char *out)
-{
-    int status;
-    const char *command = textf("{ %s %s; echo exit $?; } > %s 2>&1", program, path, out);
-    pid_t child = fork();
-    if (child == 0) {
-        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
-        _exit(127);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-}
-
 /* The same script with and without guard. */
-static void assert_left_alone(void **state, const char *program, const char *name,
-                              const char *script)
+static void assert_left_alone(void **state, const char *program, const char *script)
 {
-    struct cli r;
-    char *text;
-    size_t size;
-    const char *path = folder_path(state, "clean.py"), *plain = folder_path(state, "plain");
-    const char *report = folder_path(state, "report");
+    const char *path = folder_path(state, "clean.py");
     write_text(path, script);
-    run_plain(program, path, plain);
-    cli(&r, "guard", "--report", report, "--", "sh", "-c",
-        textf("exec 2>&1; %s %s; echo exit $?", program, path));
-    text = read_whole(plain, &size);
-    if (r.status != 0 || strcmp(text, r.out) != 0 || r.err[0])
-        fail_msg("%s: exit %d\nwith:\n%s\nwithout:\n%s\n%s", name, r.status, r.out, text, r.err);
-    free(text);
-    cli_free(&r);
-    text = read_whole(report, &size);
-    if (!strstr(text, "\"findings\": []") || !strstr(text, "\"own_errors\": 0") ||
-        !strstr(text, "\"pythons\": "))
-        fail_msg("%s: %s", name, text);
-    free(text);
+    guarding_left_alone(state, program, path);
 }
 
 static void guard__leaves_a_program_alone__that_loses_nothing(void **state)
 {
     for (size_t i = 0; i < sizeof clean / sizeof clean[0]; i++)
-        assert_left_alone(state, python(), clean[i][0], clean[i][1]);
+        assert_left_alone(state, guarding_python(), clean[i][1]);
 }
 
 static void guard__leaves_the_main_script_as_it_is__under_each_python(void **state)
@@ -117,7 +80,30 @@ static void guard__leaves_the_main_script_as_it_is__under_each_python(void **sta
     write_text(folder_path(state, "json.py"), "mine = 'a file of the name of a module'\n");
     for (int i = 0; i < p.count; i++) {
         for (size_t k = 0; k < sizeof mains / sizeof mains[0]; k++)
-            assert_left_alone(state, p.path[i], mains[k][0], mains[k][1]);
+            assert_left_alone(state, p.path[i], mains[k][1]);
+    }
+}
+
+/* Its log is gone, it cannot be written, its own code is broken: the program goes on as without. */
+static void guard__changes_nothing__where_it_fails_itself(void **state)
+{
+    static const char *const scripts[] = {
+        "import os\nos.unlink(os.environ['ASSAY_GUARD_LOG'])\n",
+        "import os\np = os.environ['ASSAY_GUARD_LOG']\nos.unlink(p)\nos.mkdir(p)\n",
+        "import sys\nsys.modules['assay_guard.record'].Fold = None\n"
+        "sys.modules['assay_guard.log']._append = None\n",
+    };
+    for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++) {
+        struct cli r;
+        const char *path = folder_path(state, "broken.py");
+        write_text(path, textf("%stry: {}[1]\nexcept Exception: pass\nprint('goes on')\n"
+                               "raise SystemExit(5)\n",
+                               scripts[i]));
+        cli(&r, "guard", "--report", folder_path(state, "report"), "--", guarding_python(), path);
+        assert_int_equal(r.status, 5);
+        assert_string_equal(r.out, "goes on\n");
+        assert_string_equal(r.err, "");
+        cli_free(&r);
     }
 }
 
@@ -154,6 +140,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FOLDER(guard__leaves_a_program_alone__that_loses_nothing),
         FOLDER(guard__leaves_the_main_script_as_it_is__under_each_python),
+        FOLDER(guard__changes_nothing__where_it_fails_itself),
         FOLDER(guard__leaves_a_sitecustomize_of_the_users_own_in_place__under_any_python),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -81,6 +81,36 @@ static void guard__says_nothing__of_what_the_contract_allows(void **state)
     assert_string_equal(broken(state, "None", "other()"), "");
 }
 
+static void guard__looks_into_the_consumer__that_the_contract_is_for(void **state)
+{
+    static const char hull[] = "import ship\ndef sail():\n    try:\n"
+                               "        ship.Executor().rpc('states')\n        {}[1]\n"
+                               "    except Exception:\n        pass\n";
+    struct cli r;
+    struct err err = ERR_INIT;
+    const char *folder = *state, *python = getenv("ASSAY_PYTHON");
+    const char *script = textf("%s/main.py", folder), *contract = textf("%s/c.yaml", folder);
+    const char *site = textf("%s/site-packages", folder);
+    record_library(state);
+    assert_int_equal(file_make_folder(site, &err), ERR_OK);
+    assert_int_equal(file_make_folder(textf("%s/hull", site), &err), ERR_OK);
+    write_text(textf("%s/hull/__init__.py", site), hull);
+    write_text(folder_path(state, "ship.py"), now);
+    write_text(script, textf("import sys\nsys.path.append('%s')\nimport ship, hull\n"
+                             "ship.Executor.reply = [1]\nhull.sail()\n",
+                             site));
+    cli(&r, "contract", "record", folder_path(state, "lib/ship.py"), "--for",
+        textf("%s/hull", site), "--out", contract);
+    if (r.status != 0) fail_msg("%s", r.err);
+    cli_free(&r);
+    cli(&r, "guard", "--json", "--contract", contract, "--", python ? python : "python3", script);
+    if (r.status != 1) fail_msg("%s%s", r.out, r.err);
+    const json_t *one = json_array_get(field(r.json, "findings"), 0);
+    assert_string_equal(field_text(one, "rule"), "swallowed");
+    assert_int_equal(field_int(one, "line"), 5);
+    cli_free(&r);
+}
+
 static void guard__refuses_a_contract_that_cannot_be_read__before_the_command_runs(void **state)
 {
     cli_refuses(state, ((struct refusal){2, NULL, "none.yaml", NULL, NULL}), "guard", "--contract",
@@ -94,6 +124,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FOLDER(guard__reports_a_reply__that_breaks_the_contract),
         FOLDER(guard__says_nothing__of_what_the_contract_allows),
+        FOLDER(guard__looks_into_the_consumer__that_the_contract_is_for),
         FOLDER(guard__refuses_a_contract_that_cannot_be_read__before_the_command_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,6 +94,8 @@ static void feed__joins_a_failed_atexit_with_its_exception(void **state)
          "ValueError: x\n");
     assert_int_equal(lines.count, 1);
     assert_string_equal(lines.found[0].also, "ValueError: x");
+    /* Its own trace says what it was, not that it is lost. */
+    assert_false(lines.found[0].explained);
 }
 
 int main(void)

@@ -59,6 +59,59 @@ static void guard__keeps_the_order__where_both_streams_are_one_file(void **state
     cli_free(&r);
 }
 
+/* Waits for `wanted` on a pipe, before the program has ended. */
+static void assert_comes(int from, const char *wanted)
+{
+    char text[64] = "";
+    size_t n = 0;
+    while (n < strlen(wanted)) {
+        ssize_t got = read(from, text + n, sizeof text - 1 - n);
+        if (got <= 0) fail_msg("only <%s> came", text);
+        n += (size_t)got;
+    }
+    assert_string_equal(text, wanted);
+}
+
+static void guard__passes_output_on__before_a_line_or_the_command_ends(void **state)
+{
+    int ends[2], status;
+    const char *seen = folder_path(state, "seen");
+    const char *script = textf("printf ask; while [ ! -e %s ]; do sleep 0.02; done", seen);
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        execl(ASSAY_PROGRAM, ASSAY_PROGRAM, "guard", "--", "sh", "-c", script, (char *)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    assert_comes(ends[0], "ask");
+    write_text(seen, "");
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    close(ends[0]);
+}
+
+static void guard__names_an_error__that_a_pipeline_or_a_program_ends_well_after(void **state)
+{
+    static const struct {
+        const char *command, *rule;
+    } rows[] = {{"(echo 'fatal: no space' >&2; exit 3) | cat", "error_line"},
+                {"(echo 'ERROR in step 3: '; exit 1) | cat", "empty_line"},
+                {"echo 'step 3: no errors' | cat", NULL}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct cli r;
+        cli(&r, "guard", "--json", "--", "sh", "-c", rows[i].command);
+        const json_t *list = field(r.json, "findings");
+        assert_int_equal(r.status, rows[i].rule ? 1 : 0);
+        assert_int_equal(json_array_size(list), rows[i].rule ? 1 : 0);
+        if (rows[i].rule)
+            assert_string_equal(field_text(json_array_get(list, 0), "rule"), rows[i].rule);
+        cli_free(&r);
+    }
+}
+
 static void guard__gives_the_commands_own_exit_status(void **state)
 {
     static const struct {
@@ -246,6 +299,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FOLDER(guard__passes_every_byte__of_both_streams),
         cmocka_unit_test(guard__keeps_the_order__where_both_streams_are_one_file),
+        FOLDER(guard__passes_output_on__before_a_line_or_the_command_ends),
+        cmocka_unit_test(guard__names_an_error__that_a_pipeline_or_a_program_ends_well_after),
         cmocka_unit_test(guard__gives_the_commands_own_exit_status),
         FOLDER(guard__is_127__when_there_is_no_such_command),
         cmocka_unit_test(guard__leaves_standard_signals__as_they_were),

@@ -2,12 +2,15 @@
  * that are installed and arrive byte for byte; and what shell_read() says of a line is what the
  * shell does with it. QUOTE_VECTORS=N sets how many (the issue's 10,000: ci/full.sh).
  *
- * ssh, sudo and docker are stand-ins that do with their words what the real ones do: ssh joins them
- * and hands them to the login shell, the others start them as they are. */
+ * ssh is the real one, to an sshd of the test's own on loopback, where one can be started (sshd.h);
+ * elsewhere, and sudo and docker everywhere, are stand-ins that do with their words what the real
+ * ones do: ssh joins them and hands them to the login shell, the others start them as they are. The
+ * test says which. */
 #include "compat/hops.h"
 
 #include "core/synth.h"
-#include "tests/support.h"
+#include "tests/cli.h"
+#include "tests/sshd.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +38,17 @@ static bool installed(const char *shell)
         if (access(path, X_OK) == 0) return true;
     }
     return false;
+}
+
+/* How many; their names, then NULL. */
+static int list_installed(const char *shells[SHELLS + 1])
+{
+    int count = 0;
+    for (int s = 0; s < SHELLS; s++) {
+        if (installed(shell_name((enum shell)s))) shells[count++] = shell_name((enum shell)s);
+    }
+    shells[count] = NULL;
+    return count;
 }
 
 /* Mostly what shells trip over. */
@@ -96,6 +110,13 @@ static void a_line__is_read_back_as_the_words_it_was_made_of__for_every_chain(vo
 
 /* ---- by running the shells ---- */
 
+struct sent {
+    char chain[128];
+    char word[WORDS_MOST][BYTES_MOST];
+    int words;
+    char *line;
+};
+
 static void write_program(void **state, const char *name, const char *text)
 {
     const char *path = folder_path(state, name);
@@ -112,14 +133,41 @@ static void make_stand_ins(void **state)
                   "#!/bin/sh\nfor a; do printf '%s\\0' \"$a\"; done\nprintf '\\001\\0'\n");
 }
 
+/* The real ssh in place of the stand-in, or says why not. */
+static void make_ssh(void **state, struct sshd *server, const char *const *shells)
+{
+    char folder[FILE_PATH];
+    struct err err = ERR_INIT;
+    snprintf(folder, sizeof folder, "%s", folder_path(state, "s"));
+    assert_int_equal(file_make_folder(folder, &err), ERR_OK);
+    if (!sshd_start(server, folder, textf("%s:/usr/local/bin:/usr/bin:/bin", (const char *)*state),
+                    shells)) {
+        print_message("ssh: a stand-in: %s\n", server->why);
+        return;
+    }
+    const char *real = NULL;
+    for (const char *const *at = (const char *const[]){"/usr/bin/ssh", "/usr/local/bin/ssh", NULL};
+         *at && !real; at++)
+        real = access(*at, X_OK) == 0 ? *at : NULL;
+    assert_non_null(real);
+    /* -n: the lines to come stand on its standard input. */
+    write_program(state, "ssh",
+                  textf("#!/bin/sh\nexec %s -n -F %s \"$@\"\n", real, server->config));
+    print_message("ssh: the real one, to an sshd on loopback\n");
+}
+
+static long through_ssh(const struct sent *sent, long count)
+{
+    long n = 0;
+    for (long i = 0; i < count; i++) n += strstr(sent[i].chain, ",ssh") != NULL;
+    return n;
+}
+
 /* A random chain of installed shells and stand-ins; the host of an ssh is its login shell. */
 static void draw_chain(struct random *r, char out[128])
 {
-    const char *shells[SHELLS];
-    uint64_t count = 0;
-    for (int s = 0; s < SHELLS; s++) {
-        if (installed(shell_name((enum shell)s))) shells[count++] = shell_name((enum shell)s);
-    }
+    const char *shells[SHELLS + 1];
+    uint64_t count = (uint64_t)list_installed(shells);
     int n = snprintf(out, 128, "%s", shells[draw(r, count)]);
     for (uint64_t left = draw(r, 4); left > 0; left--) {
         const char *shell = shells[draw(r, count)];
@@ -159,13 +207,6 @@ static char *output_of(void **state, const char *command, size_t *size)
     assert_int_equal(waitpid(child, &status, 0), child);
     return read_whole(out, size);
 }
-
-struct sent {
-    char chain[128];
-    char word[WORDS_MOST][BYTES_MOST];
-    int words;
-    char *line;
-};
 
 /* All lines for one first shell run as one script of it: one start instead of hundreds. */
 static void run_batch(void **state, const char *shell, const char *options, struct sent *sent,
@@ -226,9 +267,13 @@ static void words__arrive_byte_for_byte__through_real_shells(void **state)
     long count = vectors_wanted();
     struct sent *sent = calloc((size_t)count, sizeof *sent);
     struct random r = {.seed = 20261130};
+    const char *shells[SHELLS + 1];
+    struct sshd server;
     assert_non_null(sent);
     assert_true(count > 0);
     make_stand_ins(state);
+    list_installed(shells);
+    make_ssh(state, &server, shells);
     for (long i = 0; i < count; i++) make_vector(&r, &sent[i]);
     for (int s = 0; s < SHELLS; s++) {
         const char *shell = shell_name((enum shell)s);
@@ -237,8 +282,10 @@ static void words__arrive_byte_for_byte__through_real_shells(void **state)
         else
             print_message("%s is not installed: no line went through it\n", shell);
     }
+    print_message("%ld lines, %ld of them through ssh\n", count, through_ssh(sent, count));
     /* A prompt's history marks, as a person has them. */
     run_batch(state, "bash", "--norc", sent, count, "set -o history -o histexpand\n");
+    if (server.pid) sshd_stop(&server, shells);
     for (long i = 0; i < count; i++) free(sent[i].line);
     free(sent);
 }

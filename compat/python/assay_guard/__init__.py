@@ -2,14 +2,18 @@
 that a program loses and writes them to the guard's log; it prints nothing, and no mistake of its own reaches the
 program.
 
-Not covered: code given by -c or on standard input (its own handlers; what it imports is covered), modules without
-source, Pythons started with -E, -I or -S, and what runs under exec() from a string."""
+Not covered: modules without source, Pythons started with -E, -I or -S, what runs under exec() from a string, and what is
+typed at a prompt (-i)."""
+
+import os
 
 
 def start():
     """Installs all hooks; each failing alone."""
-    from assay_guard import children, contract, log, lost, source, stacks
+    from assay_guard import children, contract, log, lost, source, stacks, workers
     log.hello()
-    for install in (stacks.install, source.install, lost.install, children.install,
-                    contract.install):
-        log.guarded(install)
+    for part in (stacks, source, lost, workers, children, contract):
+        log.guarded(part.install)
+    if os.environ.get("ASSAY_GUARD_DEEP"):
+        from assay_guard import deep
+        log.guarded(deep.install)

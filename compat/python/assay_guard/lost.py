@@ -6,7 +6,7 @@ import weakref
 
 from assay_guard import log, record, source
 
-_unread = {}  # id of a future: (weak reference, its exception)
+_unread = {}  # id of a future or the like: (weak reference, its exception)
 
 
 def _threads():
@@ -39,8 +39,14 @@ def _dropped(key):
         record.found("future", error)
 
 
-def _read(future):
-    _unread.pop(id(future), None)
+def remember(owner, error):
+    """It holds an error, and is asked for it, or is not."""
+    key = id(owner)
+    _unread[key] = (weakref.ref(owner, lambda _: _dropped(key)), error)
+
+
+def read(owner):
+    _unread.pop(id(owner), None)
 
 
 def _futures(module):
@@ -48,14 +54,9 @@ def _futures(module):
     future = module.Future
     plain_set, plain_result, plain_exception = future.set_exception, future.result, future.exception
 
-    @log.never_raises
-    def remember(self, error):
-        if isinstance(error, BaseException) and not isinstance(error, module.CancelledError):
-            key = id(self)
-            _unread[key] = (weakref.ref(self, lambda _: _dropped(key)), error)
-
     def set_exception(self, exception):
-        remember(self, exception)
+        if isinstance(exception, BaseException) and not isinstance(exception, module.CancelledError):
+            log.guarded(remember, self, exception)
         return plain_set(self, exception)
 
     def result(self, timeout=None):
@@ -66,7 +67,7 @@ def _futures(module):
             raise
         finally:
             if self.done():
-                _read(self)
+                read(self)
 
     def exception(self, timeout=None):
         try:
@@ -76,7 +77,7 @@ def _futures(module):
             raise
         finally:
             if self.done():
-                _read(self)
+                read(self)
 
     for new, plain in ((set_exception, plain_set), (result, plain_result), (exception, plain_exception)):
         new.__doc__, new.__qualname__ = plain.__doc__, plain.__qualname__

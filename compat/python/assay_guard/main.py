@@ -12,7 +12,7 @@ from assay_guard import log, source
 _OPTIONS_WITH_WORD = "WX"
 
 
-def _words():
+def words():
     words = getattr(sys, "orig_argv", None)
     if words is None:
         with open("/proc/self/cmdline", "rb") as file:
@@ -20,30 +20,30 @@ def _words():
     return list(words[1:])
 
 
-def script_of(words):
-    """The script that the interpreter was asked to run, or None: -c, -m, standard input."""
+def asked(words):
+    """What the interpreter was asked to run: ("script", path), ("command", None), ("module", None), ("stdin", None)."""
     while words:
         word = words.pop(0)
         if word == "--":
-            return words[0] if words else None
+            return ("script", words[0]) if words else ("stdin", None)
+        if word == "-":
+            return "stdin", None
         if not word.startswith("-"):
-            return word
-        if word == "-" or word.startswith("--check-hash"):
-            if word == "-":
-                return None
+            return "script", word
+        if word.startswith("--check-hash"):
             words[:] = words[1:] if "=" not in word else words
             continue
         for at, letter in enumerate(word[1:], 1):
             if letter in "cm":
-                return None
+                return "command" if letter == "c" else "module", None
             if letter in _OPTIONS_WITH_WORD:
                 if at + 1 == len(word):
                     words[:] = words[1:]
                 break
-    return None
+    return "stdin", None
 
 
-def _trim_traces(code):
+def trim_traces(code):
     """An error that ends the program is shown from the script's first frame on."""
     plain = sys.excepthook
 
@@ -83,7 +83,7 @@ class _MainLoader(importlib.machinery.SourceFileLoader):
         except SystemExit:
             raise
         except BaseException:
-            log.guarded(_trim_traces, self.code)
+            log.guarded(trim_traces, self.code)
             raise
 
 
@@ -102,20 +102,28 @@ class _MainFinder:
         return spec
 
 
-def install():
-    script = script_of(_words())
-    if script is None or not os.path.isfile(script):
+def _script(script):
+    if not os.path.isfile(script):
         return
     with open(script, "rb") as file:
         data = file.read()
-    asked = script if os.path.isabs(script) else os.path.join(os.getcwd(), script)
-    code = source.instrument(data, asked)
+    where = script if os.path.isabs(script) else os.path.join(os.getcwd(), script)
+    code = source.instrument(data, where)
     if code is None:
         return
 
     def hook(path):
         if os.path.abspath(path) != os.path.abspath(script):
             raise ImportError
-        return _MainFinder(_MainLoader(path, code if path == asked else source.instrument(data, path), hook))
+        return _MainFinder(_MainLoader(path, code if path == where else source.instrument(data, path), hook))
 
     sys.path_hooks.insert(0, hook)
+
+
+def install():
+    kind, script = asked(words())
+    if kind == "script":
+        _script(script)
+    elif kind in ("command", "stdin"):
+        from assay_guard import command
+        command.install(kind)

@@ -105,5 +105,7 @@ def install(path):
     with open(path, encoding="utf-8") as file:
         recorded = json.load(file)
     _returns.update(recorded["returns"])
+    if recorded["for"]:
+        source.look_into(recorded["for"])  # the handler of what breaks may sit in the consumer
     for name, rows in recorded["modules"].items():
         source.after(name, functools.partial(lambda rows, module: _patch(module, rows), rows))

@@ -9,13 +9,15 @@ import sys
 
 from assay_guard import log
 
-# Quick: most files have no broad handler, and take their ordinary way with its cache.
-_BROAD = re.compile(rb"except\s*:|except\*?[ (][^:#\n]*(?:\n[^:#]*)?\b(?:Base)?Exception\b")
+# Quick: most files have nothing to instrument, and take their ordinary way with its cache.
+BROAD = re.compile(rb"except\s*:|except\*?[ (][^:#\n]*(?:\n[^:#]*)?\b(?:Base)?Exception\b"
+                    rb"|\bsuppress\b|\bfinally\s*:|\b__a?exit__\b")
 _ALSO = [name for name in os.environ.get("ASSAY_GUARD_ALSO", "").split(":") if name]
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _INSTALLED = re.compile(r"[\\/](?:site|dist)-packages[\\/]")
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _AFTER = {}
+GIVEN = ("<string>", "<stdin>")  # what -c and standard input are called
 
 
 def after(name, patch):
@@ -26,6 +28,11 @@ def after(name, patch):
         _AFTER[name] = patch
 
 
+def look_into(package):
+    """As if named by --also; of a distribution's name, the package's is made."""
+    _ALSO.append(package.replace("-", "_"))
+
+
 def _named_also(path):
     rest = _INSTALLED.split(path)[-1].replace("\\", "/")
     return any(rest == name + ".py" or rest.startswith(name + "/") for name in
@@ -33,16 +40,23 @@ def _named_also(path):
 
 
 def is_users(path):
+    if path.startswith("<"):
+        return path in GIVEN
     path = os.path.abspath(path)
-    if path.startswith(_OWN) or path.startswith("<"):
+    if path.startswith(_OWN):
         return False
     if _INSTALLED.search(path):
         return _named_also(path)
     return not path.startswith(_STDLIB)
 
 
+def is_package(path):
+    """An installed package's, and not named by --also."""
+    return bool(_INSTALLED.search(path)) and not _named_also(path) and not path.startswith(_OWN)
+
+
 def to_instrument(data, path):
-    return is_users(path) and bool(_BROAD.search(data))
+    return is_users(path) and bool(BROAD.search(data))
 
 
 def instrument(data, path):

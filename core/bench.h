@@ -21,7 +21,14 @@ struct bench_ceilings {
     char matmul_what[64]; /* "bf16 8192^3, cuBLASLt" */
 };
 
-enum { BENCH_TEXT = 160 };
+enum { BENCH_TEXT = 160, BENCH_KERNEL = 48, BENCH_KERNELS = 40 };
+
+/* What one kernel took of a row, all its calls together. */
+struct bench_kernel {
+    char name[BENCH_KERNEL];
+    int64_t calls;
+    double seconds;
+};
 
 struct bench_row {
     char text[BENCH_TEXT]; /* what was measured: sizes, cold or warm */
@@ -30,6 +37,11 @@ struct bench_row {
     double bytes, flops;   /* the least that must be read and written; operations of the formula */
     double bus;            /* of what ranks do together: bytes that pass each one's link; else 0 */
     int64_t rounds;
+    /* Of what is made of many kernels, recorded in a run of its own; kernels 0: not recorded. */
+    double busy, span; /* seconds in which a kernel ran; from the first one's begin to the end */
+    double whole;      /* seconds of that many kernels where nothing is recorded */
+    struct bench_kernel kernel[BENCH_KERNELS]; /* in the order of their first call */
+    int kernels;
 };
 
 struct bench_side {

@@ -1,6 +1,7 @@
 /* kernels.c: see kernels.h. */
 #include "core/kernels.h"
 
+#include <stddef.h>
 #include <string.h>
 
 static int same_row(const struct kernel_row *a, const struct kernel_row *b)
@@ -9,19 +10,18 @@ static int same_row(const struct kernel_row *a, const struct kernel_row *b)
            strcmp(a->tactic, b->tactic) == 0;
 }
 
-void kernel_log_add(struct kernel_log *log, const struct kernel_row *launch)
+struct kernel_row *kernel_log_add(struct kernel_log *log, const struct kernel_row *launch)
 {
-    for (int i = 0; i < log->rows; i++) {
-        if (!same_row(&log->row[i], launch)) continue;
-        int64_t calls = log->row[i].calls + 1;
-        log->row[i] = *launch;
-        log->row[i].calls = calls;
-        return;
-    }
-    if (log->rows == KERNEL_ROWS) {
+    struct kernel_row *row = log->row, *end = log->row + log->rows;
+    while (row < end && !same_row(row, launch)) row++;
+    if (row == log->row + KERNEL_ROWS) {
         log->lost++;
-        return;
+        return NULL;
     }
-    log->row[log->rows] = *launch;
-    log->row[log->rows++].calls = 1;
+    const struct kernel_row before = row < end ? *row : (struct kernel_row){0};
+    if (row == end) log->rows++;
+    *row = *launch;
+    row->calls = before.calls + 1;
+    if (row->facts.registers == 0) row->facts = before.facts;
+    return row;
 }

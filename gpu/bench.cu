@@ -4,9 +4,11 @@
  * Operands are hash-random and rotate: as many disjoint sets as it takes to exceed the second-level
  * cache four times, so every call finds it cold. Decode ops are replayed from a graph, the way a
  * decode step runs them; what reads lengths on the host (prefill) is launched as it is. Times are
- * device events around all sets, by the number of sets. */
+ * device events around all sets, by the number of sets. "layer" and "step" are many ops in a row.
+ */
 #include "core/bench.h"
 #include "gpu/bench_work.cuh"
+#include "gpu/kernel_times.cuh"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,8 +35,20 @@ static const struct bench_case cases[] = {
     {"mla.core", "decode, 16 heads, 1 x 4096", bench_decode, {1, 0, 0, 16, 4096, false}},
     {"mla.core", "decode, 16 heads, 32 x 4096", bench_decode, {32, 0, 0, 16, 4096, false}},
     {"mla.core", "decode, 64 heads, 1 x 131072", bench_decode, {1, 0, 0, 64, 131072, false}},
+    {"mla.core", "attention alone, 64 heads, 1 x 4096", bench_attend, {1, 0, 0, 64, 4096, false}},
+    {"mla.core", "attention alone, 64 heads, 32 x 4096", bench_attend, {32, 0, 0, 64, 4096, false}},
+    {"mla.core",
+     "attention alone, 64 heads, 128 x 8192",
+     bench_attend,
+     {128, 0, 0, 64, 8192, false}},
+    {"mla.core",
+     "attention alone, 128 heads, 128 x 8192",
+     bench_attend,
+     {128, 0, 0, 128, 8192, false}},
+    {"mla.core", "attention alone, 16 heads, 1 x 4096", bench_attend, {1, 0, 0, 16, 4096, false}},
     {"mla.core", "prefill, 64 heads, 4096", bench_prefill, {4096, 0, 0, 64, 0, false}},
     {"mla.core", "prefill, 128 heads, 4096", bench_prefill, {4096, 0, 0, 128, 0, false}},
+    {"mla.core", "prefill, 128 heads, 16384", bench_prefill, {16384, 0, 0, 128, 0, false}},
     {"moe", "INT4, T=1", bench_moe, {1, 0, 2048, 0, 0, false}},
     {"moe", "INT4, T=16", bench_moe, {16, 0, 2048, 0, 0, false}},
     {"moe", "INT4, T=64", bench_moe, {64, 0, 2048, 0, 0, false}},
@@ -43,6 +57,16 @@ static const struct bench_case cases[] = {
     {"moe", "INT4, tp8, T=1", bench_moe, {1, 0, 256, 0, 0, false}},
     {"moe", "INT4, tp8, T=64", bench_moe, {64, 0, 256, 0, 0, false}},
     {"moe", "INT4, tp8, T=4096", bench_moe, {4096, 0, 256, 0, 0, false}},
+    {"layer", "decode, MoE layer, B=1, context 4096", bench_layer, {1, 8, 2048, 64, 4096, false}},
+    {"layer", "decode, MoE layer, B=64, context 4096", bench_layer, {64, 8, 2048, 64, 4096, false}},
+    {"step",
+     "decode, 61 layers of tp8, B=1, context 4096",
+     bench_step,
+     {1, 61, 256, 8, 4096, false}},
+    {"step",
+     "decode, 61 layers of tp8, B=64, context 4096",
+     bench_step,
+     {64, 61, 256, 8, 4096, false}},
     {"logits", "163840 rows, T=1", bench_linear, {1, 7168, 163840, 0, 0, true}},
     {"logits", "163840 rows, T=64", bench_linear, {64, 7168, 163840, 0, 0, true}},
 };
@@ -98,8 +122,28 @@ static enum err_code one_round(struct bench_work *w, cudaGraphExec_t graph, cuda
         gpu_wait(g, err) != ERR_OK ||
         gpu_call(g, cudaEventElapsedTime(&ms, begin, end), "time", err) != ERR_OK)
         return err->code;
-    *seconds = (double)ms * 1e-3 / w->sets;
+    *seconds = (double)ms * 1e-3 / w->sets / (w->units ? w->units : 1);
     return ERR_OK;
+}
+
+/* What the kernels of all sets take of their time: recorded, so apart from the rounds that count.
+ */
+static enum err_code time_kernels(struct bench_work *w, cudaGraphExec_t graph,
+                                  struct bench_row *out, struct err *err)
+{
+    bool there;
+    if (kernel_times_begin(w->g, &there, err) != ERR_OK || !there) return err->code;
+    for (int i = 0; err->code == ERR_OK && i < WARM; i++) {
+        if ((graph ? gpu_call(w->g, cudaGraphLaunch(graph, w->g->stream), "launch a graph", err)
+                   : launch_all(w, err)) == ERR_OK)
+            (void)!gpu_wait(w->g, err);
+    }
+    struct err ended;
+    err_clear(&ended);
+    (void)!kernel_times_end(w->g, WARM, out, &ended);
+    if (err->code == ERR_OK) *err = ended;
+    out->whole = out->seconds * w->sets * (w->units ? w->units : 1);
+    return err->code;
 }
 
 static enum err_code time_work(struct bench_work *w, struct bench_row *out, struct kernel_log *log,
@@ -117,10 +161,11 @@ static enum err_code time_work(struct bench_work *w, struct bench_row *out, stru
         (void)!gpu_call(w->g, cudaEventCreate(&end), "time", err);
     for (int i = -WARM; err->code == ERR_OK && i < ROUNDS; i++)
         (void)!one_round(w, graph, begin, end, &seconds[i < 0 ? 0 : i], err);
+    if (err->code == ERR_OK) bench_median(seconds, ROUNDS, out);
+    if (err->code == ERR_OK && w->kernels) (void)!time_kernels(w, graph, out, err);
     if (begin) cudaEventDestroy(begin);
     if (end) cudaEventDestroy(end);
     if (graph) cudaGraphExecDestroy(graph);
-    if (err->code == ERR_OK) bench_median(seconds, ROUNDS, out);
     return err->code;
 }
 

@@ -39,15 +39,18 @@ void *bench_room(struct bench_work *w, int64_t bytes, struct err *err)
     return p;
 }
 
-bf16 *bench_values(struct bench_work *w, int64_t n, double scale, struct err *err)
+enum err_code bench_fill(struct bench_work *w, bf16 *x, int64_t n, double scale, struct err *err)
 {
     static uint64_t seed;
-    bf16 *x = (bf16 *)bench_room(w, n * (int64_t)sizeof(bf16), err);
     seed += 0x1000000000;
-    if (!x || GPU_LAUNCH(w->g, err, "bench_fill", "", dim3(2048), dim3(256), 0, fill, x, n,
-                         (float)(scale * sqrt(3.0)), seed) != ERR_OK)
-        return NULL;
-    return x;
+    return GPU_LAUNCH(w->g, err, "bench_fill", "", dim3(2048), dim3(256), 0, fill, x, n,
+                      (float)(scale * sqrt(3.0)), seed);
+}
+
+bf16 *bench_values(struct bench_work *w, int64_t n, double scale, struct err *err)
+{
+    bf16 *x = (bf16 *)bench_room(w, n * (int64_t)sizeof(bf16), err);
+    return x && bench_fill(w, x, n, scale, err) == ERR_OK ? x : NULL;
 }
 
 int bench_sets(const struct bench_work *w, double bytes, int most)
@@ -224,6 +227,7 @@ struct core_work {
     struct rows host;
     struct gpu_matrix kv_b;
     struct gpu_mla_core core;
+    bf16 *q_latent, *o_latent; /* of the attention alone */
     int32_t *sequence, *table;
     int64_t *position;
 };
@@ -313,11 +317,34 @@ enum err_code bench_decode(struct bench_work *w, struct err *err)
     return ERR_OK;
 }
 
+static enum err_code launch_attend(struct bench_work *w, int set, struct err *err)
+{
+    struct core_work *o = (struct core_work *)w->operands;
+    o->core.layer = set;
+    return gpu_mla_attend(w->g, &o->core, o->q_latent, o->o_latent, err);
+}
+
+/* What other libraries' decode kernels do: latent queries in, latent results out. */
+enum err_code bench_attend(struct bench_work *w, struct err *err)
+{
+    int64_t latents = w->size.T * w->size.heads * LATENT;
+    double B = (double)w->size.T, context = (double)w->size.context, heads = (double)w->size.heads;
+    if (bench_decode(w, err) != ERR_OK) return err->code;
+    w->bytes = B * context * (LATENT + ROPE) * 2 + B * heads * (2 * LATENT + ROPE) * 2;
+    w->flops = 2 * B * heads * context * (2 * LATENT + ROPE);
+    w->launch = launch_attend;
+    struct core_work *o = (struct core_work *)w->operands;
+    o->q_latent = bench_values(w, latents, 1, err);
+    o->o_latent = (bf16 *)bench_room(w, latents * 2, err);
+    return err->code;
+}
+
 /* Operations: causal scores and values, and the up-projection of every latent. */
 enum err_code bench_prefill(struct bench_work *w, struct err *err)
 {
     double T = (double)w->size.T, heads = (double)w->size.heads;
     w->sets = 1;
+    w->kernels = true;
     w->bytes = T * (LATENT + ROPE) * 2 + heads * (NOPE + VALUE) * LATENT * 2 +
                T * heads * (NOPE + ROPE + VALUE) * 2;
     w->flops =

@@ -17,7 +17,9 @@ struct bench_work {
     struct gpu *g;
     struct bench_size size;
     int sets;
+    int units;           /* what is timed are so many of a set's equal parts; 0: one */
     bool graph;          /* may be captured */
+    bool kernels;        /* the times of its kernels are wanted too */
     double bytes, flops; /* of one set */
     double bus;          /* as in struct bench_row */
     enum err_code (*launch)(struct bench_work *w, int set, struct err *err);
@@ -36,7 +38,7 @@ struct bench_case {
 };
 
 bench_open bench_norm, bench_rope, bench_linear, bench_mlp, bench_router, bench_decode,
-    bench_prefill, bench_moe;
+    bench_attend, bench_prefill, bench_moe, bench_layer, bench_step;
 /* Frees everything of a case; safe after a failed open. */
 void bench_close(struct bench_work *w);
 
@@ -50,7 +52,10 @@ enum err_code bench_ceilings_gpu(struct bench_ceilings *out, struct err *err);
 
 /* Device memory until bench_close(), hash-random bf16 of root mean square `scale`. */
 bf16 *bench_values(struct bench_work *w, int64_t n, double scale, struct err *err);
-/* The same, as it comes. */
+/* The same in memory that is there. */
+enum err_code bench_fill(struct bench_work *w, bf16 *x, int64_t n, double scale,
+                         struct err *err) ERR_USED;
+/* Device memory, as it comes. */
 void *bench_room(struct bench_work *w, int64_t bytes, struct err *err);
 /* How many sets of this size exceed the second-level cache four times: 1 to most. */
 int bench_sets(const struct bench_work *w, double bytes, int most);

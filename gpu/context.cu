@@ -142,6 +142,7 @@ static void log_launch(struct gpu *g, const char *kernel, const char *tactic, di
                        size_t shared)
 {
     struct kernel_row row = {};
+    g->logged = NULL;
     if (!g->log) return;
     snprintf(row.op, sizeof row.op, "%s", g->op ? g->op : "");
     snprintf(row.kernel, sizeof row.kernel, "%s", kernel);
@@ -150,7 +151,7 @@ static void log_launch(struct gpu *g, const char *kernel, const char *tactic, di
     memcpy(row.grid, sizes[0], sizeof row.grid);
     memcpy(row.block, sizes[1], sizeof row.block);
     row.shared = (int64_t)shared;
-    kernel_log_add(g->log, &row);
+    g->logged = kernel_log_add(g->log, &row);
 }
 
 enum err_code gpu_before(struct gpu *g, const char *kernel, const char *tactic, dim3 grid,

@@ -86,9 +86,10 @@ struct gpu {
     struct gpu_stage stage[GPU_STAGES];
     int staging; /* the stage being filled */
 
-    const char *op;         /* where we are; static text */
-    int64_t layer;          /* -1: none */
-    struct kernel_log *log; /* NULL, or where launches are counted */
+    const char *op;            /* where we are; static text */
+    int64_t layer;             /* -1: none */
+    struct kernel_log *log;    /* NULL, or where launches are counted */
+    struct kernel_row *logged; /* there, the last one; NULL: none */
     bool sync;
     bool capturing;              /* a graph is being captured: no waits, no allocation */
     int64_t launches;            /* launches and calls so far */
@@ -132,6 +133,8 @@ enum err_code gpu_before(struct gpu *g, const char *kernel, const char *tactic, 
                          dim3 block, size_t shared, struct err *err) ERR_USED;
 /* After it: what the launch itself says; under `sync` also what the kernel did. */
 enum err_code gpu_after(struct gpu *g, const char *kernel, struct err *err) ERR_USED;
+/* Before a launch that is logged: what is known of the kernel, into its row. */
+void gpu_facts(struct gpu *g, const void *kernel, dim3 block, size_t shared);
 /* Waits for everything; the first error of any launch since the last wait comes out here. */
 enum err_code gpu_wait(struct gpu *g, struct err *err) ERR_USED;
 /* Waits for `event`, or with NULL for the stream, while g->watch looks on; *code is what CUDA says.
@@ -143,7 +146,8 @@ enum err_code gpu_poll(struct gpu *g, cudaEvent_t event, cudaError_t *code,
  * Dynamic shared memory above 48 KB: gpu_shared() once before. */
 #define GPU_LAUNCH(g, err, label, tactic, grid, block, shared, kernel, ...)                        \
     (gpu_before(g, label, tactic, grid, block, shared, err) == ERR_OK                              \
-         ? (kernel<<<(grid), (block), (shared), (g)->stream>>>(__VA_ARGS__),                       \
+         ? (gpu_facts(g, (const void *)(kernel), block, shared),                                   \
+            kernel<<<(grid), (block), (shared), (g)->stream>>>(__VA_ARGS__),                       \
             gpu_after(g, label, err))                                                              \
          : (err)->code)
 

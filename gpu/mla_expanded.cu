@@ -72,7 +72,7 @@ static enum err_code expand(struct gpu *g, const struct gpu_mla_core *op, struct
 static bool fits_prefill(const struct gpu_mla_core *op, const struct expanded *e)
 {
     return op->P == 128 && op->R == 64 && op->V == 128 && op->scale > 0 && e->plain &&
-           e->context >= e->T && (uintptr_t)op->q % 16 == 0;
+           e->context >= e->T && (uintptr_t)op->q % 16 == 0 && (uintptr_t)op->y % 16 == 0;
 }
 
 static enum err_code attend_prefill(struct gpu *g, const struct gpu_mla_core *op,

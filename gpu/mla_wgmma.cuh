@@ -30,6 +30,13 @@ __device__ static inline uint64_t wgmma_operand(uint32_t at, uint32_t turned_ste
            (uint64_t)1 << 62;
 }
 
+/* Turned, of 32 columns: rows of 64 bytes with the 64-byte swizzle, aligned to 512 bytes. */
+__device__ static inline uint64_t wgmma_operand_narrow(uint32_t at)
+{
+    return (uint64_t)((at & 0x3ffff) >> 4) | (uint64_t)1 << 16 | (uint64_t)(512 >> 4) << 32 |
+           (uint64_t)2 << 62;
+}
+
 __device__ static inline void wgmma_begin(void)
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -84,22 +91,42 @@ __device__ static inline void wgmma_n128(float (&c)[64], uint64_t a, uint64_t b,
                  : "l"(a), "l"(b), "r"(add));
 }
 
-/* c [64, 128] += a b; a [64, 16] in registers, b [16, 128] turned. */
-__device__ static inline void wgmma_n128_turned(float (&c)[64], uint32_t a0, uint32_t a1,
-                                                uint32_t a2, uint32_t a3, uint64_t b)
+/* The same, a [64, 16] in registers: its fragment's four words. */
+__device__ static inline void wgmma_n128(float (&c)[64], const uint32_t *a, uint64_t b, int add)
 {
-    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" WGMMA_N64
-                 "}, {%64,%65,%66,%67}, %68, 1, 1, 1, 1;"
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" WGMMA_N64
+                 "}, {%64,%65,%66,%67}, %68, p, 1, 1, 0;\n}"
                  : WGMMA_D32(c, 0), WGMMA_D32(c, 32)
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b));
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
 }
 
-/* The same, a in shared memory. */
+/* c [64, 128] = a b + (add ? c : 0); a [64, 16] in registers, b [16, 128] turned. */
+__device__ static inline void wgmma_n128_turned(float (&c)[64], const uint32_t *a, uint64_t b,
+                                                int add)
+{
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" WGMMA_N64
+                 "}, {%64,%65,%66,%67}, %68, p, 1, 1, 1;\n}"
+                 : WGMMA_D32(c, 0), WGMMA_D32(c, 32)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
+}
+
+/* c [64, 128] += a b; a [64, 16] in shared memory, b [16, 128] turned. */
 __device__ static inline void wgmma_n128_turned(float (&c)[64], uint64_t a, uint64_t b)
 {
     asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" WGMMA_N64
                  "}, %64, %65, 1, 1, 1, 0, 1;"
                  : WGMMA_D32(c, 0), WGMMA_D32(c, 32)
+                 : "l"(a), "l"(b));
+}
+
+/* c [64, 32] += a b; a [64, 16], b [16, 32] turned and narrow. */
+__device__ static inline void wgmma_n32_turned(float (&c)[16], uint64_t a, uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {" WGMMA_N16
+                 "}, %16, %17, 1, 1, 1, 0, 1;"
+                 : WGMMA_D8(c, 0), WGMMA_D8(c, 8)
                  : "l"(a), "l"(b));
 }
 

@@ -2,9 +2,11 @@
  * With --sweep, many cases drawn at random from --seed. With `fault=ID@KEY=V` in the line every
  * side but the first runs with that fault: red, or the fault is none that this case can see. Case
  * lines: case.h; bounds: bound.h; judging: op_run.h. Test: tests/test_sweep.c */
+#include "core/tactic.h"
 #include "harness/kernel_report.h"
 #include "harness/op_run.h"
 #include "harness/report.h"
+#include "harness/tactic_options.h"
 #include "harness/verb.h"
 
 #include "core/check.h"
@@ -316,12 +318,15 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
         return ERR_OK;
     }
     const char *on = args_value(a, "--on");
-    if (plan_make(&p, on ? on : "ref,naive", err) != ERR_OK) return err->code;
+    if (plan_make(&p, on ? on : "ref,naive", err) != ERR_OK ||
+        tactic_options_read(a, err) != ERR_OK)
+        return err->code;
     json_t *rows = json_array();
     json_object_set_new(result, "rows", rows);
     enum err_code rc = args_has(a, "--sweep")   ? sweep(a, &p, rows, &t, err)
                        : args_has(a, "--cases") ? run_list(a, &p, rows, &t, err)
                                                 : replay(a, &p, rows, &t, err);
+    if (rc == ERR_OK) rc = tactic_check(err);
     json_object_set_new(result, "passed", json_integer(t.passed));
     json_object_set_new(result, "failed", json_integer(t.failed));
     json_object_set_new(result, "not_implemented", json_integer(t.not_implemented));
@@ -344,15 +349,17 @@ static const struct option_row options[] = {
     {"--cases", "FILE", "the case lines of a file, one a line; # begins a comment", false},
     {"--list", NULL, "the ops and their parameters", false},
     REPORT_OPTION_ROW,
+    TACTIC_OPTION_ROW,
     {0},
 };
 
 const struct verb verb_op = {
     .name = "op",
     .usage = "NAME [CASE] [--on SIDES] [--sweep [--count N] [--seed S]] [--cases FILE] [--list]",
-    .about = "Run one op on several sides and hold them against each other; the printed line "
-             "replays the case. With fault=ID@KEY=V:KEY=V in CASE every side but the first runs "
-             "with that fault (see `assay fault list`).",
+    .about = "run one op on several sides and hold them against each other",
+    .details = "Each case prints as one line of text, and the same line as CASE replays it. With "
+               "fault=ID@KEY=V:KEY=V in CASE every side but the first runs with that fault; "
+               "`assay fault list` names them.",
     .words_min = 0,
     .words_max = 2,
     .options = options,

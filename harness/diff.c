@@ -2,6 +2,8 @@
 #include "harness/diff.h"
 
 #include "core/checkpoint.h"
+#include "core/file.h"
+#include "core/json.h"
 #include "core/text.h"
 #include "harness/amplified.h"
 #include "harness/diff_model.h"
@@ -230,10 +232,51 @@ static enum err_code check_provenance(const struct dump *s, const struct dump *t
                    config ? t->config_sha256 : t->checkpoint, what);
 }
 
+/* How the ranks of the subject share the model: a diagnosis asks which of them errs. */
+static enum err_code find_plan(struct diff *d, const struct diff_request *r, struct err *err)
+{
+    if (r->plan) {
+        d->plan = *r->plan;
+        d->cut = shard_world(r->plan) > 1;
+    } else if (shard_plan_of_dump(&d->subject, &d->plan, &d->cut, err) != ERR_OK) {
+        return err->code;
+    }
+    return d->cut && d->has_model ? shard_plan_check(&d->plan, d->loaded.model.config, err)
+                                  : ERR_OK;
+}
+
+/* What the dump's writer counted (compat/python/assay_taps.py): a tap that came twice in a forward
+ * pass is not the one that is compared. One that is missing is promised, and counted as that. */
+static enum err_code check_counts(const struct dump *s, struct err *err)
+{
+    const char *text = st_meta(&s->file, "assay.counts"), *name;
+    json_t *counts = NULL, *n;
+    if (!text) return ERR_OK;
+    if (json_parse(text, (int64_t)strlen(text), s->file.path, &counts, err) != ERR_OK)
+        return err->code;
+    json_object_foreach(counts, name, n)
+    {
+        if (json_integer_value(n) > 1)
+            err_set(err, ERR_DIFF, "count taps|%s: %s|%lld in one forward pass|one", s->file.path,
+                    name, (long long)json_integer_value(n));
+    }
+    json_decref(counts);
+    return err->code;
+}
+
+static enum err_code open_truth(struct diff *d, const struct diff_request *r, struct err *err)
+{
+    struct foreign_options o = r->foreign;
+    o.map = NULL;
+    o.has_step &= file_is_folder(r->truth);
+    return foreign_open(&d->truth, r->truth, &o, err);
+}
+
 static enum err_code prepare(struct diff *d, const struct diff_request *r, struct err *err)
 {
-    if (foreign_open(&d->subject, r->subject, r->map, err) != ERR_OK) return err->code;
-    if (r->truth && foreign_open(&d->truth, r->truth, NULL, err) != ERR_OK) return err->code;
+    if (foreign_open(&d->subject, r->subject, &r->foreign, err) != ERR_OK ||
+        check_counts(&d->subject, err) != ERR_OK || (r->truth && open_truth(d, r, err) != ERR_OK))
+        return err->code;
     if (r->profile_run && foreign_open(&d->profile_run, r->profile_run, NULL, err) != ERR_OK)
         return err->code;
     if ((r->truth && check_provenance(&d->subject, &d->truth, err) != ERR_OK) ||
@@ -243,7 +286,8 @@ static enum err_code prepare(struct diff *d, const struct diff_request *r, struc
     d->judge.kind = !isnan(r->bound) ? BOUND_USER : r->profile_run ? BOUND_MEASURED : BOUND_DERIVED;
     d->judge.user = r->bound;
     snprintf(d->profile_name, sizeof d->profile_name, "%s", r->profile ? r->profile : "given");
-    if (r->model && diff_model(d, r, err) != ERR_OK) return err->code;
+    if ((r->model && diff_model(d, r, err) != ERR_OK) || find_plan(d, r, err) != ERR_OK)
+        return err->code;
     return align_dumps(&d->subject, d->base, &d->rows, err);
 }
 

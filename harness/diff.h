@@ -10,21 +10,24 @@
 #include "harness/diff_draft.h"
 #include "harness/draft_hold.h"
 #include "harness/flips.h"
+#include "harness/foreign.h"
 #include "harness/judge.h"
 #include "harness/session.h"
+#include "harness/shard_options.h"
 
 #include <jansson.h>
 
 struct diff_request {
-    const char *subject, *truth; /* dumps; truth may be NULL where model is given */
-    const char *map;             /* NULL, or how the subject's names and layouts become taps */
-    const char *model;           /* NULL: compare only */
-    const char *draft;           /* NULL, or the head of the subject's draft taps; needs model */
-    const char *tokens;          /* NULL: the subject's own */
-    const char *profile;         /* NULL: the subject's own, else chosen by fit */
-    const char *profile_run;     /* NULL, or a dump */
-    double bound;                /* NaN: none given */
-    const char *const *require;  /* patterns, NULL at the end; or NULL */
+    const char *subject, *truth;    /* dumps; truth may be NULL where model is given */
+    struct foreign_options foreign; /* how the subject is read; of the truth, type and pass */
+    const char *model;              /* NULL: compare only */
+    const char *draft;              /* NULL, or the head of the subject's draft taps; needs model */
+    const char *tokens;             /* NULL: the subject's own */
+    const char *profile;            /* NULL: the subject's own, else chosen by fit */
+    const char *profile_run;        /* NULL, or a dump */
+    double bound;                   /* NaN: none given */
+    const char *const *require;     /* patterns, NULL at the end; or NULL */
+    const struct shard_plan *plan;  /* NULL: as the subject says how ranks shared the model */
     int threads;
     bool anchor;                /* every op from the subject's own inputs; needs model */
     bool diagnose;              /* also say which fault explains the guilty op; implies anchor */
@@ -53,6 +56,8 @@ struct diff {
     bool anchored;
     struct anchor anchor;
     struct guilty guilty;
+    bool cut; /* the subject's ranks share the model by this plan */
+    struct shard_plan plan;
     struct diagnosis diagnosis;
     struct alignment rows, profile_rows;
     struct judge judge;

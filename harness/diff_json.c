@@ -1,6 +1,8 @@
 /* diff_json.c: the recorded result of a comparison; every renderer works from it. Fields: cli's
  * table. */
 #include "harness/diff.h"
+
+#include "core/json.h"
 #include "harness/error_map.h"
 #include "harness/spread.h"
 
@@ -213,6 +215,30 @@ static json_t *growth_list(const struct diff *d)
     return list;
 }
 
+/* Ranks that made equal parts of a tap's columns, as the subject says: the file of a joined dump,
+ * or the plan of a run. 0: each made all of them, or nothing is said. */
+static int64_t ranks_of(const struct diff *d, const struct dump_tap *t)
+{
+    const char *text = st_meta(&d->subject.file, "assay.parts");
+    struct err ignored = ERR_INIT;
+    json_t *parts = NULL;
+    int64_t ranks = 0;
+    if (text && json_parse(text, (int64_t)strlen(text), "assay.parts", &parts, &ignored) == ERR_OK)
+        ranks = json_integer_value(json_object_get(parts, t->name));
+    json_decref(parts);
+    if (ranks || !d->cut || !t->known) return ranks;
+    switch (t->kind) {
+    case TAP_Q:
+    case TAP_ATTN_CORE:
+    case TAP_LOGITS:
+        return d->plan.tp;
+    case TAP_ROUTER_LOGITS:
+        return d->plan.map == EXPERT_MAP_CONTIGUOUS ? d->plan.ep : 0;
+    default:
+        return 0;
+    }
+}
+
 /* Of the guilty op's tap, else of the first that diverges; none where it has no numbers. */
 static enum err_code add_map(const struct diff *d, json_t *result, struct err *err)
 {
@@ -226,8 +252,8 @@ static enum err_code add_map(const struct diff *d, json_t *result, struct err *e
             !dtype_is_float(p->subject->tensor->dtype))
             continue;
         if (error_map_make(p, align_map(&d->rows, p),
-                           heads && d->has_model ? d->loaded.model.config->heads : 0, &map,
-                           err) != ERR_OK)
+                           heads && d->has_model ? d->loaded.model.config->heads : 0,
+                           ranks_of(d, p->subject), &map, err) != ERR_OK)
             return err->code;
     }
     json_object_set_new(result, "error_map", map ? map : json_null());

@@ -70,10 +70,13 @@ static json_t *levels(const struct grid *g, int64_t rows, int64_t cols)
     return all;
 }
 
-/* Heads first: where there are heads, they say more. */
-static json_t *divisions(const struct dump_tap *t, int64_t heads)
+/* The coarsest first: ranks, then heads; where there are any, they say more. */
+static json_t *divisions(const struct dump_tap *t, int64_t heads, int64_t ranks)
 {
     json_t *list = json_array();
+    if (ranks > 1 && t->cols % ranks == 0)
+        json_array_append_new(
+            list, json_pack("{s:s, s:I}", "what", "ranks", "size", (json_int_t)(t->cols / ranks)));
     if (heads > 1 && t->cols % heads == 0)
         json_array_append_new(
             list, json_pack("{s:s, s:I}", "what", "heads", "size", (json_int_t)(t->cols / heads)));
@@ -86,8 +89,8 @@ static json_t *divisions(const struct dump_tap *t, int64_t heads)
     return list;
 }
 
-enum err_code error_map_make(const struct pair *p, const int64_t *map, int64_t heads, json_t **out,
-                             struct err *err)
+enum err_code error_map_make(const struct pair *p, const int64_t *map, int64_t heads, int64_t ranks,
+                             json_t **out, struct err *err)
 {
     const struct dump_tap *s = p->subject, *t = p->truth;
     struct grid *g = calloc(1, sizeof *g);
@@ -111,7 +114,7 @@ enum err_code error_map_make(const struct pair *p, const int64_t *map, int64_t h
     *out = json_pack("{s:s, s:I, s:I, s:I, s:I, s:o, s:o}", "tap", s->name, "rows",
                      (json_int_t)s->rows, "cols", (json_int_t)s->cols, "row_step",
                      (json_int_t)g->row_step, "col_step", (json_int_t)g->col_step, "divisions",
-                     divisions(s, heads), "levels", levels(g, s->rows, s->cols));
+                     divisions(s, heads, ranks), "levels", levels(g, s->rows, s->cols));
     free(g);
     free(cells);
     return *out ? ERR_OK : err_set(err, ERR_MEMORY, "map of an error|%s|no memory", s->name);

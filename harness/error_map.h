@@ -17,8 +17,8 @@ int64_t error_map_step(int64_t n);
  * caller's. A level is 100 log10(RMS of the difference in the cell / RMS of the whole truth),
  * rounded; null where nothing differs, "inf" where that is not finite. Subject row i stands beside
  * truth row map[i] (NULL: i; -1: left out, and counted as equal). `heads`: that the columns hold,
- * or 0. */
-enum err_code error_map_make(const struct pair *p, const int64_t *map, int64_t heads, json_t **out,
-                             struct err *err) ERR_USED;
+ * or 0; `ranks`: that made equal parts of the columns each, or 0. */
+enum err_code error_map_make(const struct pair *p, const int64_t *map, int64_t heads, int64_t ranks,
+                             json_t **out, struct err *err) ERR_USED;
 
 #endif

@@ -134,9 +134,15 @@ void ins_report_lost(struct inspection *s);
 void ins_check_extras(struct inspection *s);
 /* inspect_values.c: the numbers in weight_shape. */
 void ins_check_weight_shapes(struct inspection *s);
-/* inspect_dump.c */
+/* inspect_dump.c: of s->path; of a dump that is open. */
 enum err_code ins_dump(struct inspection *s, const char *model, json_t *result,
                        struct err *err) ERR_USED;
+struct dump;
+enum err_code ins_dump_open(struct inspection *s, const struct dump *d, const char *model,
+                            json_t *result, struct err *err) ERR_USED;
+
+/* inspect_foreign.c: tensors and file of a dump that another engine wrote, once it is open. */
+enum err_code ins_foreign(struct inspection *s, const struct dump *d, struct err *err) ERR_USED;
 
 /* ---- what the verb calls ---- */
 

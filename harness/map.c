@@ -58,7 +58,9 @@ static void read_int(struct reader *r, const struct yaml_node *n, int64_t min, i
 
 /* ---- stacks ---- */
 
-/* "{A..B}" in a name: its place and ends. */
+enum { OPEN_END = -1 };
+
+/* "{A..B}" or "{A..}" in a name: its place and ends. */
 static bool find_range(const char *name, const char **open, const char **close, int64_t *a,
                        int64_t *b)
 {
@@ -69,7 +71,9 @@ static bool find_range(const char *name, const char **open, const char **close, 
     if (!*close || !dots || dots > *close) return false;
     int n = snprintf(first, sizeof first, "%.*s", (int)(dots - *open - 1), *open + 1);
     int m = snprintf(last, sizeof last, "%.*s", (int)(*close - dots - 2), dots + 2);
-    return n < 24 && m < 24 && text_int(first, a) && text_int(last, b);
+    if (n >= 24 || m >= 24 || !text_int(first, a)) return false;
+    if (m == 0) *b = OPEN_END;
+    return m == 0 || text_int(last, b);
 }
 
 static char *keep(struct reader *r, const char *text)
@@ -82,12 +86,31 @@ static char *keep(struct reader *r, const char *text)
 
 enum { STACK_MAX = 4096 };
 
+/* "layers.{3..}.output": as many as fit. */
+static void add_open(struct reader *r, const struct yaml_node *item, const char *open,
+                     const char *close, int64_t first, struct map_rule *rule)
+{
+    char one[MAP_NAME];
+    if (rule->open >= 0 || first < 0) {
+        (void)bad(r, item, item->text, "one {A..} in a stack, with A of 0 or more");
+        return;
+    }
+    snprintf(one, sizeof one, "%.*s{N}%s", (int)(open - item->text), item->text, close + 1);
+    rule->open = rule->stack_count;
+    rule->open_first = first;
+    rule->stack[rule->stack_count++] = keep(r, one);
+}
+
 static void add_names(struct reader *r, const struct yaml_node *item, struct map_rule *rule)
 {
     const char *name = text_of(r, item), *open, *close;
     int64_t a = 0, b = 0;
     if (!name) return;
     bool range = find_range(name, &open, &close, &a, &b);
+    if (range && b == OPEN_END && rule->stack_count < STACK_MAX) {
+        add_open(r, item, open, close, a, rule);
+        return;
+    }
     if (range && (a < 0 || b < a || b - a >= STACK_MAX)) {
         (void)bad(r, item, name, "{A..B} with 0 <= A <= B");
         return;
@@ -164,6 +187,12 @@ static void read_rule_key(struct reader *r, const struct yaml_node *n, struct ma
         rule->axis = (int)axis;
     } else if (strcmp(n->key, "axes") == 0) {
         read_axes(r, n, rule);
+    } else if (strcmp(n->key, "shard") == 0) {
+        read_int(r, n, 0, MAP_AXES - 1, &axis);
+        rule->shard = (int)axis;
+        rule->sharded = true;
+    } else if (strcmp(n->key, "partial") == 0) {
+        read_bool(r, n, &rule->partial);
     } else if (strcmp(n->key, "transpose") == 0) {
         read_bool(r, n, &rule->transpose);
     } else if (strcmp(n->key, "rope") == 0) {
@@ -175,9 +204,10 @@ static void read_rule_key(struct reader *r, const struct yaml_node *n, struct ma
     } else if (strcmp(n->key, "rope_dim") == 0) {
         read_int(r, n, 2, 1 << 20, &rule->rope_dim);
     } else {
-        (void)bad_key(r, n,
-                      "from, to, skip, stack, axis, axes, transpose, rope, rope_first, head_dim, "
-                      "rope_dim");
+        (void)bad_key(
+            r, n,
+            "from, to, skip, stack, axis, axes, shard, partial, transpose, rope, rope_first, "
+            "head_dim, rope_dim");
     }
 }
 
@@ -191,6 +221,8 @@ static void check_rule(struct reader *r, const struct yaml_node *n, struct map_r
         found = ends ? "several of to, skip, stack" : "none of to, skip, stack";
     else if (rule->transpose && rule->axis_count)
         found = "both transpose and axes";
+    else if (rule->sharded && rule->partial)
+        found = "both shard and partial";
     else if ((rule->half_split || rule->rope_first) && !rule->rope_dim)
         found = "rope without rope_dim";
     else if (rule->rope_dim % 2 || (rule->head_dim && rule->rope_dim > rule->head_dim))
@@ -213,7 +245,7 @@ static void read_rules(struct reader *r, const struct yaml_node *n, struct map *
     struct map_rule *rule = m->rules;
     for (const struct yaml_node *i = n->child; i && rule && r->err->code == ERR_OK;
          i = i->next, rule++) {
-        *rule = (struct map_rule){.line = i->line};
+        *rule = (struct map_rule){.line = i->line, .open = -1, .last = -1};
         if (i->kind != YAML_MAP) {
             (void)bad(r, i, yaml_kind_name(i), "a mapping with from and to");
             return;
@@ -265,18 +297,49 @@ enum err_code map_read(const char *path, struct arena *a, struct map *out, struc
 
 /* ---- names ---- */
 
-/* `name` fits `from`, whose {N} is a number; *n receives it, -1: none. */
-static bool fits(const char *from, const char *name, int64_t *n)
+/* `text`, of n bytes, as a whole fits the pattern of m bytes. */
+static bool part_fits(const char *pattern, size_t m, const char *text, size_t n)
 {
-    const char *hole = strstr(from, "{N}");
+    char p[MAP_NAME], t[MAP_NAME];
+    if (m >= MAP_NAME || n >= MAP_NAME) return false;
+    snprintf(p, sizeof p, "%.*s", (int)m, pattern);
+    snprintf(t, sizeof t, "%.*s", (int)n, text);
+    return text_glob(p, t);
+}
+
+/* `name` fits `from`, whose hole ("{N}", "{last}") is a whole number in it, the first that does; *n
+ * receives it, -1: none. */
+static bool fits_hole(const char *from, const char *hole, const char *name, int64_t *n)
+{
+    const char *at = strstr(from, hole);
     *n = -1;
-    if (!hole) return text_glob(from, name);
-    size_t before = (size_t)(hole - from), digits;
-    if (strncmp(from, name, before) != 0) return false;
-    digits = strspn(name + before, "0123456789");
-    if (digits == 0 || digits > 9 || !text_glob(hole + 3, name + before + digits)) return false;
-    *n = strtoll(name + before, NULL, 10);
-    return true;
+    for (size_t i = 0, digits; at && name[i]; i += digits ? digits : 1) {
+        digits = strspn(name + i, "0123456789");
+        if (digits == 0 || digits > 9 || !part_fits(from, (size_t)(at - from), name, i) ||
+            !text_glob(at + strlen(hole), name + i + digits))
+            continue;
+        *n = strtoll(name + i, NULL, 10);
+        return true;
+    }
+    return false;
+}
+
+static bool fits(const struct map_rule *rule, const char *name, int64_t *n)
+{
+    if (strstr(rule->from, "{last}"))
+        return fits_hole(rule->from, "{last}", name, n) && *n == rule->last;
+    if (strstr(rule->from, "{N}")) return fits_hole(rule->from, "{N}", name, n);
+    *n = -1;
+    return text_glob(rule->from, name);
+}
+
+void map_learn(struct map *m, const char *name)
+{
+    int64_t n;
+    for (int64_t i = 0; i < m->count; i++) {
+        struct map_rule *rule = &m->rules[i];
+        if (fits_hole(rule->from, "{last}", name, &n) && n > 0 && n > rule->last) rule->last = n;
+    }
 }
 
 /* `to` with {N}, {N+k} or {N-k} filled in. */
@@ -295,12 +358,23 @@ static bool fill(const char *to, int64_t n, char *out)
     return length >= 0 && length < MAP_NAME;
 }
 
+bool map_stack_name(const struct map_rule *rule, int64_t n, int64_t i, char out[MAP_NAME])
+{
+    const int64_t more = n - rule->stack_count; /* slices beyond one a name */
+    if (rule->open < 0 ? more != 0 : more < -1) return false;
+    if (rule->open < 0 || i < rule->open)
+        return snprintf(out, MAP_NAME, "%s", rule->stack[i]) < MAP_NAME;
+    if (i > rule->open + more)
+        return snprintf(out, MAP_NAME, "%s", rule->stack[i - more]) < MAP_NAME;
+    return fill(rule->stack[rule->open], rule->open_first + i - rule->open, out);
+}
+
 bool map_find(const struct map *m, const char *name, const struct map_rule **rule, char *to)
 {
     int64_t n;
     *rule = NULL;
     for (int64_t i = 0; i < m->count; i++) {
-        if (!fits(m->rules[i].from, name, &n)) continue;
+        if (!fits(&m->rules[i], name, &n)) continue;
         *rule = &m->rules[i];
         return !m->rules[i].to || fill(m->rules[i].to, n, to);
     }

@@ -2,6 +2,7 @@
  * sample_beside.c. */
 #include "harness/sample_set.h"
 
+#include "core/pt.h"
 #include "core/text.h"
 
 #include <dirent.h>
@@ -186,6 +187,20 @@ static bool folder_holds(const char *path, bool blocks)
     return found;
 }
 
+/* A torch file of any name: tokens and states of them are a sample, anything else is not. */
+static bool holds_sample(const char *path)
+{
+    static const char *const states[] = {"hidden_states", "hidden_state"};
+    struct err ignored = ERR_INIT;
+    struct pt_file f;
+    bool is = false;
+    if (pt_open(&f, path, &ignored) != ERR_OK) return false;
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
+        is |= pt_get(&f.root, "input_ids") && pt_get(&f.root, states[i]);
+    pt_close(&f);
+    return is;
+}
+
 bool sample_is(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -202,6 +217,5 @@ bool sample_is(const char *path)
         st_close(&st);
         return both;
     }
-    return (text_ends(name, ".pt") || text_ends(name, ".ckpt")) && strcmp(name, "token_freq.pt") &&
-           strcmp(name, "vocab_mapping.pt");
+    return (text_ends(name, ".pt") || text_ends(name, ".ckpt")) && holds_sample(path);
 }

@@ -1,7 +1,9 @@
 /* verb_inspect.c: what a checkpoint, a draft head, a dump, training samples or a safetensors file
  * is, and all that is wrong with it. */
+#include "core/dump.h"
 #include "core/file.h"
 #include "core/text.h"
+#include "harness/foreign.h"
 #include "harness/inspect_head.h"
 #include "harness/inspect_samples.h"
 #include "harness/session.h"
@@ -22,6 +24,10 @@ static const struct option_row options[] = {
     {"--record", "FILE", "write the checkpoint's contract: a hash of every tensor", false},
     {"--against", "FILE", "what changed since the contract was recorded", false},
     {"--threads", "N", "threads that hash or compute (default: all)", false},
+    {"--map", "MAP", "of another engine's dump: FILE, transformers, vllm or sglang", false},
+    {"--dtype", "TYPE", "what void and unsigned integers of a .npy hold: bf16, f8_e4m3, ...",
+     false},
+    {"--step", "N", "which forward pass of a folder that holds several", false},
     REPORT_OPTION_ROW,
     {NULL, NULL, NULL, false},
 };
@@ -109,13 +115,50 @@ static enum err_code inspect(const struct args *a, struct inspection *s, json_t 
     return inspect_json(s, folder ? "checkpoint" : dump ? "dump" : "safetensors", result, err);
 }
 
+/* ---- files and folders of others ---- */
+
+/* A folder with a config.json is a checkpoint; a map makes any file another engine's dump. */
+static bool is_foreign(const struct args *a)
+{
+    struct err ignored = ERR_INIT;
+    char config[FILE_PATH];
+    if (args_has(a, "--map")) return true;
+    if (!foreign_is(a->word[0])) return false;
+    return !file_is_folder(a->word[0]) ||
+           file_join(a->word[0], "config.json", config, &ignored) != ERR_OK || !file_exists(config);
+}
+
+static enum err_code inspect_foreign(const struct args *a, struct inspection *s, json_t *result,
+                                     struct err *err)
+{
+    struct foreign_options o;
+    struct dump d = {0};
+    bool taps = false;
+    if (foreign_read_options(a, &o, err) != ERR_OK) return err->code;
+    if (foreign_open(&d, s->path, &o, err) == ERR_OK) {
+        for (int64_t i = 0; i < d.count; i++) taps |= d.taps[i].known;
+        if (check_options(a, false, taps, err) == ERR_OK && ins_foreign(s, &d, err) == ERR_OK &&
+            ins_dump_open(s, &d, args_value(a, "--model"), result, err) == ERR_OK)
+            (void)!inspect_json(s, taps ? "dump" : "tensors", result, err);
+    }
+    dump_close(&d);
+    return err->code;
+}
+
+static bool is_sampling(const struct args *a, bool *head)
+{
+    *head = head_is(a->word[0]);
+    return *head || (!args_has(a, "--map") && sample_is(a->word[0]));
+}
+
 static enum err_code run(const struct args *a, json_t *result, struct err *err)
 {
     struct inspection s;
+    bool head;
     inspection_open(&s, a->word[0]);
-    bool head = head_is(s.path);
-    enum err_code rc = head || sample_is(s.path) ? inspect_sampling(a, &s, head, result, err)
-                                                 : inspect(a, &s, result, err);
+    enum err_code rc = is_sampling(a, &head) ? inspect_sampling(a, &s, head, result, err)
+                       : is_foreign(a)       ? inspect_foreign(a, &s, result, err)
+                                             : inspect(a, &s, result, err);
     progress_end();
     if (rc == ERR_OK && json_array_size(s.problems) > 0) rc = ERR_DIFF;
     if (!a->json && (rc == ERR_OK || rc == ERR_DIFF))

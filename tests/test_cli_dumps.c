@@ -93,7 +93,7 @@ static void tap__is_refused__when_no_matrix_of_numbers(void **state)
     cli_refuses(state, none, "diff", good, file_in(state, "nowhere"));
     cli_refuses(state, none, "diff", file_in(state, "nowhere"), good);
     cli_refuses(state, none, "diff", good, good, "--profile-run", file_in(state, "nowhere"));
-    struct refusal folder = {2, "open", NULL, "a folder", "a regular file"};
+    struct refusal folder = {2, "read dump", NULL, "2 names", "tensor files"};
     cli_refuses(state, folder, "diff", good, *state);
     struct refusal device = {2, "open", "/dev/null", "a special file", "a regular file"};
     cli_refuses(state, device, "diff", "/dev/null", good);

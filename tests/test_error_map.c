@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 struct input {
-    int64_t rows, cols, heads;
+    int64_t rows, cols, heads, ranks;
     float *subject;
     double *truth;
     const int64_t *map;
@@ -37,7 +37,7 @@ static json_t *map_of(struct input *in, enum tap_kind kind)
                                  .kind = kind},
                           tru = {.name = "s", .tensor = &b, .rows = in->rows, .cols = in->cols};
     const struct pair p = {&sub, &tru, false, 0};
-    (void)!error_map_make(&p, in->map, in->heads, &out, &err);
+    (void)!error_map_make(&p, in->map, in->heads, in->ranks, &out, &err);
     assert_ok(&err);
     free(in->subject);
     free(in->truth);
@@ -147,6 +147,20 @@ static void error_map__names_its_divisions(void **state)
     assert_string_equal(text_at(json_array_get(d, 0), "what"), "heads");
     assert_int_equal(int_at(json_array_get(d, 0), "size"), 24);
     assert_int_equal(int_at(json_array_get(d, 1), "size"), 32);
+    json_decref(map);
+    in = input_make(1, 96);
+    in.heads = 4;
+    in.ranks = 2;
+    map = map_of(&in, TAP_ATTN_CORE);
+    d = json_object_get(map, "divisions");
+    assert_int_equal(json_array_size(d), 3);
+    assert_string_equal(text_at(json_array_get(d, 0), "what"), "ranks");
+    assert_int_equal(int_at(json_array_get(d, 0), "size"), 48);
+    json_decref(map);
+    in = input_make(1, 30);
+    in.ranks = 4; /* no equal parts */
+    map = map_of(&in, TAP_Q);
+    assert_int_equal(json_array_size(json_object_get(map, "divisions")), 0);
     json_decref(map);
     in = input_make(1, 16);
     map = map_of(&in, TAP_ROUTER_LOGITS);

@@ -32,7 +32,8 @@ static struct st_tensor floats(const float *x, int dims, const int64_t *shape)
 static void open_ok(struct dump *d, const char *path, const char *map)
 {
     struct err err = ERR_INIT;
-    (void)!foreign_open(d, path, map, &err);
+    const struct foreign_options o = {.map = map};
+    (void)!foreign_open(d, path, &o, &err);
     assert_ok(&err);
     assert_string_equal(d->file.path, path);
 }
@@ -185,6 +186,8 @@ static void open__refuses__and_names_file_and_rule(void **state)
         const char *map, *where, *found;
     } cases[] = {
         {"  - {from: nothing, to: embed}\n", "names.yaml", "no rule fits"},
+        {"  - {from: nothing, to: embed}\n  - {from: e, skip: true}\n", "names.yaml",
+         "no rule fits"},
         {"  - {from: \"*\", to: embed}\n", "embed", "two tensors"},
         {"  - {from: h, stack: [a, b, c]}\n  - {from: e, skip: true}\n", "h", "2 along axis 0"},
         {"  - {from: h, to: x, axes: [1, 0]}\n", NULL, "[2, 3, 4]"},
@@ -205,7 +208,8 @@ static void open__refuses__and_names_file_and_rule(void **state)
         const char *map = folder_path(state, "names.yaml");
         snprintf(text, sizeof text, "assay-map: 1\ntaps:\n%s", cases[i].map);
         write_text(map, text);
-        (void)!foreign_open(&d, path, map, &err);
+        const struct foreign_options o = {.map = map};
+        (void)!foreign_open(&d, path, &o, &err);
         assert_err(&err, ERR_INPUT, "map", cases[i].where, cases[i].found, NULL);
         dump_close(&d);
     }

@@ -405,7 +405,9 @@ static void file__without_taps_is_safetensors(void **state)
     r = cli_fails("inspect", folder_path(state, "cut.safetensors"));
     json_decref(r);
     cli_refuses(state, ((struct refusal){2, "inspect", NULL, "a header of", "a folder"}), "inspect",
-                FIXTURE("tiny-k25/golden.json"));
+                FIXTURE("README.md"));
+    cli_refuses(state, ((struct refusal){2, "raw files", "golden.json", "seed", "assay-raw"}),
+                "inspect", FIXTURE("tiny-k25/golden.json"));
 }
 
 static void dump__is_described(void **state)

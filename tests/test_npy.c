@@ -24,14 +24,15 @@ static void open_fixture(struct npy_file *f, const char *name)
 static const struct {
     const char *name;
     enum dtype dtype;
-} types[] = {{"b1.npy", DT_BOOL}, {"i1.npy", DT_I8},  {"u1.npy", DT_U8},
-             {"i2.npy", DT_I16},  {"i4.npy", DT_I32}, {"i8.npy", DT_I64},
-             {"f2.npy", DT_F16},  {"f4.npy", DT_F32}, {"f8.npy", DT_F64}};
+} types[] = {{"b1.npy", DT_BOOL}, {"i1.npy", DT_I8},  {"u1.npy", DT_U8},  {"i2.npy", DT_I16},
+             {"i4.npy", DT_I32},  {"i8.npy", DT_I64}, {"f2.npy", DT_F16}, {"f4.npy", DT_F32},
+             {"f8.npy", DT_F64},  {"u2.npy", DT_U16}, {"u4.npy", DT_U32}, {"u8.npy", DT_U64}};
+enum { TYPES = sizeof types / sizeof types[0] };
 
 static void open__reads_every_type(void **state)
 {
     (void)state;
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < TYPES; i++) {
         struct npy_file f;
         open_fixture(&f, types[i].name);
         assert_int_equal(f.count, 1);
@@ -65,6 +66,64 @@ static void open__turns_fortran_order_into_c_order(void **state)
     npy_close(&f);
 }
 
+static void open__turns_the_other_byte_order(void **state)
+{
+    (void)state;
+    struct npy_file f;
+    open_fixture(&f, "big_endian.npy");
+    assert_int_equal(f.tensors[0].dtype, DT_I32);
+    for (int32_t i = 0; i < 3; i++) assert_int_equal(dtype_int_at(DT_I32, f.tensors[0].data, i), i);
+    npy_close(&f);
+    open_fixture(&f, "big_fortran.npy");
+    assert_int_equal(f.tensors[0].dtype, DT_F64);
+    for (int64_t i = 0; i < 6; i++) {
+        double x;
+        dtype_to_f64(DT_F64, (const char *)f.tensors[0].data + 8 * i, 1, &x);
+        assert_true(x == (double)i);
+    }
+    npy_close(&f);
+}
+
+/* What ml_dtypes saves as void, and what others save as uint16. */
+static void open_as__reads_bfloat16__as_void_and_as_uint16(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        enum dtype as, dtype;
+        double first, second;
+    } cases[] = {{"void_bf16.npy", DT_BF16, DT_BF16, 1.5, -2},
+                 {"u2_bf16.npy", DT_BF16, DT_BF16, 1.5, -2},
+                 {"u2_bf16.npy", DT_COUNT, DT_U16, 0x3FC0, 0xC000},
+                 {"u2_bf16.npy", DT_F32, DT_U16, 0x3FC0, 0xC000},
+                 {"f4.npy", DT_BF16, DT_F32, 0, 1},
+                 {"void_e4m3.npy", DT_F8_E4M3, DT_F8_E4M3, 1.5, -2}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct err err = ERR_INIT;
+        struct npy_file f;
+        double x[2];
+        (void)!npy_open_as(&f, fixture(cases[i].name), cases[i].as, &err);
+        assert_ok(&err);
+        assert_int_equal(f.tensors[0].dtype, cases[i].dtype);
+        dtype_to_f64(f.tensors[0].dtype, f.tensors[0].data, 2, x);
+        assert_true(x[0] == cases[i].first && x[1] == cases[i].second);
+        npy_close(&f);
+    }
+}
+
+static void open__refuses_void__with_the_option_that_says_what_it_is(void **state)
+{
+    (void)state;
+    static const enum dtype wrong[] = {DT_COUNT, DT_F32, DT_F8_E4M3};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct err err = ERR_INIT;
+        struct npy_file f;
+        assert_int_equal(npy_open_as(&f, fixture("void_bf16.npy"), wrong[i], &err), ERR_INPUT);
+        assert_err(&err, ERR_INPUT, "read numpy array", "void_bf16.npy", "type <V2",
+                   "--dtype bf16");
+    }
+}
+
 static void open__reads_archives__packed_or_not(void **state)
 {
     (void)state;
@@ -85,11 +144,12 @@ static void open__reads_archives__packed_or_not(void **state)
 static void write__gives_the_bytes_of_numpy(void **state)
 {
     static const char *const more[] = {"scalar.npy", "vector.npy"};
-    for (int i = 0; i < 11; i++) {
+    for (int i = 0; i < TYPES + 2; i++) {
         struct err err = ERR_INIT;
         struct npy_file f;
         size_t want_size, size;
-        const char *name = i < 9 ? types[i].name : more[i - 9], *path = folder_path(state, name);
+        const char *name = i < TYPES ? types[i].name : more[i - TYPES],
+                   *path = folder_path(state, name);
         open_fixture(&f, name);
         assert_int_equal(npy_write(path, &f.tensors[0], &err), ERR_OK);
         npy_close(&f);
@@ -139,7 +199,7 @@ static void refused_bytes(const char *bytes, size_t size, const char *found)
     char *copy = malloc(size + !size);
     assert_non_null(copy);
     memcpy(copy, bytes, size);
-    if (npy_open_memory(&f, "a.npy", copy, (int64_t)size, &err) != ERR_INPUT)
+    if (npy_open_memory(&f, "a.npy", copy, (int64_t)size, DT_COUNT, &err) != ERR_INPUT)
         fail_msg("was read, not refused: %s", found ? found : "a part");
     npy_close(&f);
     free(copy);
@@ -164,7 +224,8 @@ static void open__takes_versions_2_and_3_and_keys_in_any_order(void **state)
         size_t size;
         char *bytes = npy_bytes(
             version, "{'shape': (2, 1), 'fortran_order': False, 'descr': '<f4'}\n", 8, &size);
-        assert_int_equal(npy_open_memory(&f, "a.npy", bytes, (int64_t)size, &err), ERR_OK);
+        assert_int_equal(npy_open_memory(&f, "a.npy", bytes, (int64_t)size, DT_COUNT, &err),
+                         ERR_OK);
         assert_int_equal(f.tensors[0].count, 2);
         npy_close(&f);
         free(bytes);
@@ -178,7 +239,9 @@ static void open__refuses__what_is_no_plain_array(void **state)
     struct npy_file f;
 #define HEADER(descr, order, shape)                                                                \
     "{'descr': " descr ", 'fortran_order': " order ", 'shape': " shape ", }\n"
-    refused(HEADER("'>i4'", "False", "(2,)"), 8, "type >i4");
+    refused(HEADER("'=i4'", "False", "(2,)"), 8, "type =i4");
+    refused(HEADER("'>b1'", "False", "(2,)"), 2, "type >b1");
+    refused(HEADER("''", "False", "(2,)"), 2, "type ");
     refused(HEADER("'|O'", "False", "(1,)"), 8, "type |O");
     refused(HEADER("'<c8'", "False", "(1,)"), 8, "type <c8");
     refused(HEADER("'|V2'", "False", "(1,)"), 2, "type |V2");
@@ -218,7 +281,7 @@ static void open__refuses__every_file_that_was_cut(void **state)
             char *copy = malloc(n + !n);
             assert_non_null(copy);
             memcpy(copy, bytes, n);
-            assert_int_equal(npy_open_memory(&f, "a", copy, (int64_t)n, &err), ERR_INPUT);
+            assert_int_equal(npy_open_memory(&f, "a", copy, (int64_t)n, DT_COUNT, &err), ERR_INPUT);
             assert_true(err.what[0] && err.where[0] && err.found[0]);
             npy_close(&f);
             free(copy);
@@ -235,7 +298,7 @@ static void open__names_the_member__in_an_archive(void **state)
     size_t size;
     const struct zip_part parts[] = {{"x", "text", 4, 0}};
     unsigned char *bytes = zip_wrap(parts, 1, &size);
-    assert_int_equal(npy_open_memory(&f, "a.npz", bytes, (int64_t)size, &err), ERR_INPUT);
+    assert_int_equal(npy_open_memory(&f, "a.npz", bytes, (int64_t)size, DT_COUNT, &err), ERR_INPUT);
     assert_err(&err, ERR_INPUT, "read numpy array", "a.npz: x", "another file", NULL);
     free(bytes);
 }
@@ -245,6 +308,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(open__reads_every_type),
         cmocka_unit_test(open__turns_fortran_order_into_c_order),
+        cmocka_unit_test(open__turns_the_other_byte_order),
+        cmocka_unit_test(open_as__reads_bfloat16__as_void_and_as_uint16),
+        cmocka_unit_test(open__refuses_void__with_the_option_that_says_what_it_is),
         cmocka_unit_test(open__reads_archives__packed_or_not),
         cmocka_unit_test_setup_teardown(write__gives_the_bytes_of_numpy, folder_setup,
                                         folder_teardown),

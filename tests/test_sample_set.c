@@ -156,12 +156,17 @@ static void is__goes_by_name_and_by_keys(void **state)
     write_safetensors(folder_path(state, "a.safetensors"), sample, 2, NULL, 0);
     write_safetensors(folder_path(state, "b.safetensors"), sample, 1, NULL, 0);
     write_text(folder_path(state, "token_freq.pt"), "");
-    write_text(folder_path(state, "conversation.pt"), "");
+    write_text(folder_path(state, "broken.pt"), "");
+    size_t size;
+    char *bytes = read_whole(fixture("/speculators-v03/data_1.pt"), &size);
+    write_whole(folder_path(state, "conversation.pt"), bytes, size);
+    free(bytes);
     write_text(folder_path(state, "a.txt"), "");
     assert_true(sample_is(folder_path(state, "a.safetensors")));
     assert_false(sample_is(folder_path(state, "b.safetensors")));
     assert_false(sample_is(folder_path(state, "token_freq.pt")));
     assert_true(sample_is(folder_path(state, "conversation.pt")));
+    assert_false(sample_is(folder_path(state, "broken.pt")));
     assert_false(sample_is(folder_path(state, "a.txt")));
     assert_false(sample_is(*state));
     assert_int_equal(mkdir(folder_path(state, "rows_0-2000"), 0777), 0);

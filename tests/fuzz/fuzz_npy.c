@@ -10,7 +10,8 @@ static void open_and_check(const uint8_t *data, size_t size)
 {
     struct err err = ERR_INIT;
     struct npy_file f;
-    enum err_code rc = npy_open_memory(&f, "fuzz", data, (int64_t)size, &err);
+    enum err_code rc =
+        npy_open_memory(&f, "fuzz", data, (int64_t)size, size % 2 ? DT_BF16 : DT_COUNT, &err);
     CHECK(rc == err.code);
     CHECK(rc == ERR_OK || (err.what[0] && err.where[0] && err.found[0]));
     for (int64_t i = 0; i < f.count; i++) {

@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "core/eagle.h"
 #include "core/fault_edits.h"
+#include "core/fault_ranks.h"
 #include "core/text.h"
 
 #include <math.h>
@@ -196,13 +197,18 @@ static bool at_site(struct fault_use *u, const struct fault_place *p)
     return call < 0 || call == now;
 }
 
+static enum err_code wrap(struct fault_call *c, const void *arg, struct run *run, struct err *err)
+{
+    return fault_ranks_apply(c) ? fault_ranks_wrap(c, arg, run, err)
+                                : c->use->row->wrap(c, arg, run, err);
+}
+
 static enum err_code counted(struct fault_call *c, const void *arg, struct run *run,
                              struct err *err)
 {
     struct arena_block *mark = arena_mark(run->arena);
     struct fault_bits clean;
-    if (fault_bits_clean(&clean, c, arg, run, err) == ERR_OK &&
-        c->use->row->wrap(c, arg, run, err) == ERR_OK)
+    if (fault_bits_clean(&clean, c, arg, run, err) == ERR_OK && wrap(c, arg, run, err) == ERR_OK)
         c->use->changed += fault_bits_differ(&clean);
     arena_release(run->arena, mark);
     return err->code;
@@ -217,7 +223,7 @@ enum err_code fault_next(struct fault_call *c, const void *arg, struct run *run,
         if (!at_site(inner.use, c->place)) continue;
         inner.use->calls++;
         return c->faults->count_changes ? counted(&inner, arg, run, err)
-                                        : inner.use->row->wrap(&inner, arg, run, err);
+                                        : wrap(&inner, arg, run, err);
     }
     return fault_other(c, c->place->op, arg, run, err);
 }

@@ -54,6 +54,7 @@ enum fault_stage {
 };
 
 struct draft_step;
+struct shard_plan;
 struct fault_call;
 struct fault_use;
 struct fault_place;
@@ -96,6 +97,9 @@ struct fault_use {
 struct faults {
     struct fault_use use[FAULT_ACTIVE];
     int count;
+    /* How the ranks of the subject share the model: faults of ranks are then made on these
+     * (fault_ranks.h). NULL: unknown, and they imitate as many as their keys say. */
+    const struct shard_plan *plan;
     /* Also run every faulted call without its faults and count those that differ in bits
      * (fault_use.changed): the op's time doubles. Of two faults at one call the first is counted
      * with the second. */

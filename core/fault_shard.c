@@ -100,6 +100,25 @@ enum err_code shard_fault_parse(struct shard_fault *f, const char *text, const s
     return check_plan(f, p, err);
 }
 
+int shard_fault_ranks(const struct fault_use *u, const struct shard_plan *p, int rank[2])
+{
+    const struct shard_fault f = {.use = *u};
+    int keys = 0, last = shard_world(p) - 1;
+    while (keys < FAULT_KEYS && u->row->keys[keys].name && strcmp(u->row->keys[keys].name, "rank"))
+        keys++;
+    if (keys == FAULT_KEYS || !u->row->keys[keys].name || edit_of(&f) == EDITS) return 0;
+    int64_t given = (int64_t)u->value[keys];
+    if (given > last) return 0;
+    bool all = given < 0 && edit_of(&f) != LOST_SUM && edit_of(&f) != SWAPPED;
+    if (all) return 0; /* every rank, or one that differs from row to row */
+    rank[0] = given < 0 ? last : (int)given;
+    if (edit_of(&f) != SWAPPED) return 1;
+    int tp = p->tp, other = rank[0] / tp * tp + (rank[0] % tp + 1) % tp;
+    rank[1] = rank[0] > other ? rank[0] : other;
+    rank[0] = rank[0] > other ? other : rank[0];
+    return rank[0] == rank[1] ? 1 : 2;
+}
+
 /* ---- where ---- */
 
 static bool here(const struct shard *s, enum edit e, int64_t layer)

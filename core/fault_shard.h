@@ -37,6 +37,10 @@ bool fault_is_of_ranks(const char *text);
 enum err_code shard_fault_parse(struct shard_fault *f, const char *text, const struct shard_plan *p,
                                 struct err *err) ERR_USED;
 
+/* The ranks that err under it, ascending: none where the fault has no key `rank`; two where a rank
+ * and another hold each other's part, which no sum tells apart; else the one that the key says. */
+int shard_fault_ranks(const struct fault_use *u, const struct shard_plan *p, int rank[2]);
+
 /* ---- for core/shard.c and model.c; s->fault is set ---- */
 
 /* Before the sum at `at`: edits this rank's x and the dtype. Returns how often to sum. */

@@ -177,9 +177,8 @@ static int64_t misplaced(const struct shard *s, const struct shard_role *r, int6
     return even ? r->part.count * fault_shard_part(s, r->sum, layer) : r->part.first;
 }
 
-/* Roles `role` of a layer or an expert, which both are structs of matrices. */
-static enum err_code cut_roles(const struct shard *s, int64_t layer, struct shard_role *role, int n,
-                               const void *whole, void *out, struct err *err)
+enum err_code shard_cut_roles(const struct shard *s, int64_t layer, struct shard_role *role, int n,
+                              const void *whole, void *out, struct err *err)
 {
     for (int i = 0; i < n; i++) {
         const void *from = (const char *)whole + role[i].at;
@@ -195,7 +194,7 @@ enum err_code shard_expert(const struct shard *s, const struct config *whole, in
 {
     struct shard_role role[3];
     shard_expert_roles(s, whole, role);
-    return cut_roles(s, layer, role, 3, from, out, err);
+    return shard_cut_roles(s, layer, role, 3, from, out, err);
 }
 
 static enum err_code cut_ends(const struct shard *s, const struct model *whole, struct model *out,
@@ -221,6 +220,7 @@ enum err_code shard_model_open(struct shard_model *out, const struct model *whol
     struct shard_role role[SHARD_ROLES];
     const struct config *c = whole->config;
     *out = (struct shard_model){.shard = *shard, .config = rank_config(shard, c)};
+    out->shard.whole = whole;
     if (shard_plan_check(&shard->plan, c, err) != ERR_OK) return err->code;
     out->model = *whole;
     out->model.config = &out->config;
@@ -233,12 +233,24 @@ enum err_code shard_model_open(struct shard_model *out, const struct model *whol
         const struct layer *l = &whole->layers[i];
         int n = shard_roles(shard, c, l->moe, role);
         out->model.layers[i] = *l;
-        (void)!cut_roles(shard, i, role, n, l, &out->model.layers[i], err);
+        (void)!shard_cut_roles(shard, i, role, n, l, &out->model.layers[i], err);
     }
     if (err->code == ERR_OK) return ERR_OK;
     err_note(err, "rank %d of tp %d, ep %d", shard->rank, shard->plan.tp, shard->plan.ep);
     shard_model_close(out);
     return err->code;
+}
+
+enum err_code shard_layer_again(const struct shard *s, int64_t layer, struct layer *out,
+                                struct err *err)
+{
+    struct shard_role role[SHARD_ROLES];
+    struct shard right;
+    const struct model *whole = s->whole;
+    shard_of(&s->plan, whole->config, s->rank, &right);
+    int n = shard_roles(&right, whole->config, whole->layers[layer].moe, role);
+    *out = whole->layers[layer];
+    return shard_cut_roles(&right, layer, role, n, &whole->layers[layer], out, err);
 }
 
 void shard_model_close(struct shard_model *m)
@@ -264,17 +276,21 @@ enum err_code shard_reduce(const struct shard *s, const struct shard_site *at, d
     struct collective *group = strcmp(at->op, "moe") == 0 ? s->all : s->tensor;
     enum dtype dtype = strcmp(at->op, "embed") == 0 ? DT_F64 : s->plan.reduce;
     char name[COLLECTIVE_NAME];
+    int64_t n = at->T * at->width;
     int times = 1;
     if (s->world == 1) return ERR_OK;
     CHECK(group);
     if (group->world == 1) return ERR_OK;
+    bool replicas = s->replicas_agree && group->world < s->world;
     if (s->fault) times = fault_shard_sum(s, at, x, &dtype);
+    struct shard_held held = {.part = replicas ? shard_hash(x, n) : 0};
     for (int i = 0; i < times; i++) {
-        if (collective_all_reduce_sum(group, site_name(at, name), x, at->T * at->width, dtype,
-                                      err) != ERR_OK)
+        if (collective_all_reduce_sum(group, site_name(at, name), x, n, dtype, err) != ERR_OK)
             return err->code;
     }
-    return ERR_OK;
+    if (!replicas) return ERR_OK;
+    held.sum = shard_hash(x, n);
+    return shard_replicas_agree(s, at, site_name(at, name), held, err);
 }
 
 enum err_code shard_gather_columns(const struct shard *s, const struct shard_site *at,

@@ -60,7 +60,9 @@ struct shard {
     int64_t experts;           /* of the whole model */
     struct collective *all;    /* of every rank; NULL where nothing runs (a plan that is printed) */
     struct collective *tensor; /* of the ranks with this e, in the order of t */
-    struct shard_fault *fault; /* NULL, or an edit of what the ranks do together (shard_fault.h) */
+    struct shard_fault *fault; /* NULL, or an edit of what the ranks do together (fault_shard.h) */
+    const struct model *whole; /* what it is a part of; NULL where nothing runs */
+    bool replicas_agree; /* ranks of one t add the same bits on every e, and that is checked */
 };
 
 /* tp 1, ep 1, contiguous, no copies, DT_F64. */
@@ -103,6 +105,11 @@ enum err_code shard_model_open(struct shard_model *out, const struct model *whol
                                const struct shard *shard, struct err *err) ERR_USED;
 void shard_model_close(struct shard_model *m);
 
+/* This rank's part of layer `layer` anew, cut from the whole model as the plan says, whatever this
+ * rank holds. */
+enum err_code shard_layer_again(const struct shard *s, int64_t layer, struct layer *out,
+                                struct err *err) ERR_USED;
+
 /* This rank's part of an expert of layer `layer`. `whole`: the config of the whole model. */
 enum err_code shard_expert(const struct shard *s, const struct config *whole, int64_t layer,
                            const struct expert *from, struct expert *out, struct err *err) ERR_USED;
@@ -126,11 +133,18 @@ struct shard_site {
     int64_t layer; /* -1: none */
     int64_t T;     /* rows */
     int64_t width; /* values a row: of a sum, all; of a gathering, this rank's */
+    /* Of a sum: this rank's part x [T, width] anew, from the whole model: asked where replicas
+     * disagree. NULL: cannot. */
+    enum err_code (*again)(void *ctx, double *x, struct err *err);
+    void *again_ctx;
 };
 
 /* Sums partial rows x [T, width] over the ranks that hold parts of them: over t, or for the routed
  * experts (op "moe") over every rank. Rounds as plan.reduce says; op "embed", of which one rank has
- * the row and the others zeros, not at all. Nothing is done where one rank holds all parts. */
+ * the row and the others zeros, not at all. Nothing is done where one rank holds all parts.
+ *
+ * With s->replicas_agree the groups of all e, which make the same sum of the same parts, compare
+ * them: ERR_DIFF names the ranks that spoil it, err->rank is the first of them. */
 enum err_code shard_reduce(const struct shard *s, const struct shard_site *at, double *x,
                            struct err *err) ERR_USED;
 /* y [T, tp * width] = the columns that each t holds, in order. part [T, width]. */

@@ -21,7 +21,7 @@ bool gpu_is_cut(const struct gpu_pass *p)
 
 struct shard_site gpu_site(const struct gpu_pass *p, const char *op, int64_t width)
 {
-    return {op, p->layer, p->T, width};
+    return {op, p->layer, p->T, width, nullptr, nullptr};
 }
 
 static double latent_eps(const struct gpu_pass *p)

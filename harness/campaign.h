@@ -41,7 +41,7 @@ struct campaign_options {
     int64_t clean; /* clean runs; -1: as many as the rest asks for */
     double bound;  /* what the comparison is judged by; NaN: its own bounds */
     int workers;
-    int ranks; /* of the runs that faults of ranks are injected into; 0: two or four */
+    int ranks; /* 2, 4 or 8, of the runs that faults of ranks are injected into; 0: two and four */
 };
 
 /* Runs it; fills the fields of cli's table for `fault run` and more. ERR_OK: all caught, nothing

@@ -116,6 +116,8 @@ static bool gives_bits(const struct attempt *a, const struct claim *c, int64_t l
     const struct job *j = a->job;
     const struct subject_how how = campaign_how(a->c, j);
     struct faults faults = {.use = {c->use[0], c->use[1]}, .count = c->second >= 0 ? 2 : 1};
+    const struct shard_plan plan = campaign_ranks_plan(a->c, j);
+    if (j->kind == JOB_RANKS) faults.plan = &plan;
     struct subject s = {0};
     struct err e = ERR_INIT;
     bool same = false;
@@ -159,7 +161,15 @@ static bool is_wrong(const struct attempt *a, const struct diff *d, bool right, 
 static void add_diagnosis(json_t *record, const struct diff *d)
 {
     char text[CLAIMS];
+    json_t *ranks = json_array();
+    for (int64_t i = 0; i < d->diagnosis.claimed; i++) {
+        const struct claim *c = &d->diagnosis.claims[i];
+        json_t *one = json_array();
+        for (int k = 0; k < c->ranks; k++) json_array_append_new(one, json_integer(c->rank[k]));
+        json_array_append_new(ranks, one);
+    }
     json_object_set_new(record, "claims", json_string(claims_text(&d->diagnosis, text)));
+    json_object_set_new(record, "claim_ranks", ranks);
 }
 
 /* Where the comparison says that it begins, against where the fault does. */

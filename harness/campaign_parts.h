@@ -25,6 +25,7 @@ enum job_kind {
 struct ranks_cut {
     int tp, ep;
     enum expert_map map;
+    int redundant;
 };
 
 struct job {
@@ -35,8 +36,10 @@ struct job {
     const char *profile;
     enum subject_order order;
     uint64_t seed;
-    const char *op;       /* JOB_ALONE: the op */
-    int command;          /* JOB_CALL: which command line; JOB_VERIFY: which way to ask */
+    const char *op; /* JOB_ALONE: the op */
+    /* JOB_CALL: which command line; JOB_VERIFY: which way to ask; JOB_PROCESS: which of the
+     * CAMPAIGN_RANKS that there are in runs of two to four, -1: one that is drawn */
+    int command;
     bool draft;           /* with the case's draft head */
     struct ranks_cut cut; /* JOB_RANKS */
 };
@@ -53,7 +56,7 @@ struct base {
     enum err_code verdict;
 };
 
-enum { BASES = 8 };
+enum { BASES = 8, CAMPAIGN_RANKS = 2 + 3 + 4 };
 
 struct campaign {
     const struct campaign_options *options;
@@ -89,10 +92,13 @@ json_t *campaign_op(struct campaign *c, const struct job *j);
 json_t *campaign_compare(struct campaign *c, const struct job *j, struct base *b,
                          const struct subject *s, int64_t first);
 /* campaign_ranks.c: JOB_RANKS, a fault of what ranks do together, on real ranks. A record also says
- * `tp`, `ep`, and whether a claim names the rank (`rank_named`; absent where the fault has none).
- */
+ * `tp`, `ep`, the map, whether the ranks themselves found out and stopped (`by_ranks`), and whether
+ * those that err are named, all of them and no other (`rank_named`; absent where the fault has no
+ * key for it). A wrong rank is a wrong name. */
 json_t *campaign_ranks(struct campaign *c, const struct job *j);
-/* The cuts that runs of so many ranks (0: two or four) take in turn; NULL past the end. Whether a
+/* How the ranks of such a job share the model. */
+struct shard_plan campaign_ranks_plan(const struct campaign *c, const struct job *j);
+/* The cuts of so many ranks (0: two or four); NULL past the end. Whether a
  * case can be cut so, and the fault be injected then, is campaign_ranks_can()'s to say. */
 const struct ranks_cut *campaign_ranks_cut(int ranks, enum expert_map map, int i);
 bool campaign_ranks_can(const struct loaded *l, const struct ranks_cut *cut, const char *fault);

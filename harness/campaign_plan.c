@@ -1,9 +1,8 @@
 /* campaign_plan.c: the jobs of a campaign, drawn from its seed; see campaign_parts.h. */
 #include "core/check.h"
-#include "core/fault_shard.h"
 #include "core/synth.h"
 #include "core/text.h"
-#include "harness/campaign_parts.h"
+#include "harness/campaign_plan.h"
 #include "harness/case.h"
 #include "harness/fault_env.h"
 
@@ -17,7 +16,7 @@ enum { ANYWHERE = -1, OUTSIDE = -1, PROOF_EVERY = 6, PAIR_EVERY = 4 };
 /* Draws for each kind of job. */
 static const struct {
     int64_t alone, file, call, process, clean;
-} draws[2] = {{20, 40, 24, 12, 200}, {1, 3, 1, 1, 24}};
+} draws[2] = {{20, 40, 24, 2 * CAMPAIGN_RANKS, 200}, {1, 3, 1, 1, 24}};
 
 /* The profiles that subjects round in. */
 static const char *const profiles[] = {"hf4", "vllm", "hf"};
@@ -56,30 +55,17 @@ bool campaign_op_at(const struct config *c, const char *op, int64_t layer)
 
 /* ---- drawing ---- */
 
-struct site {
-    const char *op; /* NULL: whichever the fault is hosted by there */
-    int64_t layer;
-    int64_t step; /* of the draft head; -1: a site of the target */
-};
-
-struct planner {
-    struct campaign *c;
-    uint64_t seed;
-    int64_t draws;
-    struct err *err;
-};
-
 static uint64_t next(struct planner *p)
 {
     return synth_x(synth_base(p->seed, "campaign.plan"), p->draws++);
 }
 
-static int64_t below(struct planner *p, int64_t n)
+int64_t plan_below(struct planner *p, int64_t n)
 {
     return n < 1 ? 0 : (int64_t)(next(p) % (uint64_t)n);
 }
 
-static struct job *add(struct planner *p, struct job j)
+struct job *plan_add(struct planner *p, struct job j)
 {
     struct campaign *c = p->c;
     if (c->count == c->room) {
@@ -107,8 +93,8 @@ static int tries_of(const struct fault_key *key)
 /* A value that is none of those that a diagnosis tries. */
 static double off_grid(struct planner *p, const struct fault_key *key)
 {
-    double v = key->tries[below(p, tries_of(key))];
-    v = key->whole ? v + 1 + (double)below(p, 2) : v * 1.37;
+    double v = key->tries[plan_below(p, tries_of(key))];
+    v = key->whole ? v + 1 + (double)plan_below(p, 2) : v * 1.37;
     for (int i = 0; i < tries_of(key); i++) {
         if (key->tries[i] == v) v = key->whole ? v + 1 : v * 1.11;
     }
@@ -122,20 +108,22 @@ static double draw_value(struct planner *p, const struct job *j, const struct fa
     const struct tokens *t = &p->c->cases[j->on].tokens;
     if (key->fit == FIT_TRY) {
         if (off) return off_grid(p, key);
-        return below(p, 2) || key->dflt < 0 ? key->tries[below(p, tries_of(key))] : key->dflt;
+        return plan_below(p, 2) || key->dflt < 0 ? key->tries[plan_below(p, tries_of(key))]
+                                                 : key->dflt;
     }
-    if (key->fit == FIT_LINEAR) return below(p, 2) ? key->dflt : 0.3 + 0.01 * (double)below(p, 400);
+    if (key->fit == FIT_LINEAR)
+        return plan_below(p, 2) ? key->dflt : 0.3 + 0.01 * (double)plan_below(p, 400);
     if (strcmp(key->name, "expert") == 0)
-        return below(p, 2) ? ANYWHERE : (double)below(p, c->experts);
-    if (strcmp(key->name, "row") == 0) return (double)below(p, t->count);
-    if (strcmp(key->name, "slot") == 0) return (double)below(p, t->length[0] - 1);
-    if (strcmp(key->name, "col") == 0) return (double)below(p, c->rope);
+        return plan_below(p, 2) ? ANYWHERE : (double)plan_below(p, c->experts);
+    if (strcmp(key->name, "row") == 0) return (double)plan_below(p, t->count);
+    if (strcmp(key->name, "slot") == 0) return (double)plan_below(p, t->length[0] - 1);
+    if (strcmp(key->name, "col") == 0) return (double)plan_below(p, c->rope);
     if (strcmp(key->name, "rank") == 0) {
         double ranks = 2;
         for (int k = 0; k < FAULT_KEYS && u->row->keys[k].name; k++) {
             if (strcmp(u->row->keys[k].name, "ranks") == 0) ranks = u->value[k];
         }
-        return (double)below(p, (int64_t)ranks);
+        return (double)plan_below(p, (int64_t)ranks);
     }
     return key->dflt;
 }
@@ -161,7 +149,7 @@ static void draw_fault(struct planner *p, const struct job *j, struct site at, b
         } else if (key->fit == FIT_OP) {
             u.value[k] = op ? (double)(op_find(op) - op_rows) : ANYWHERE;
         } else if (strcmp(key->name, "call") == 0) {
-            u.value[k] = op && strcmp(op, "norm") == 0 && layer >= 0 ? (double)below(p, 2) : 0;
+            u.value[k] = op && strcmp(op, "norm") == 0 && layer >= 0 ? (double)plan_below(p, 2) : 0;
         } else if (strcmp(key->name, "rank") == 0) {
             rank = k;
         } else {
@@ -170,21 +158,6 @@ static void draw_fault(struct planner *p, const struct job *j, struct site at, b
     }
     if (rank >= 0) u.value[rank] = draw_value(p, j, &u, &u.row->keys[rank], off);
     fault_print(&u, text);
-}
-
-/* A fault of ranks: which one errs, of those that the cut has. */
-static void draw_rank(struct planner *p, struct job *j, struct site at, const struct ranks_cut *cut)
-{
-    struct fault_use u = {.row = j->row};
-    for (int k = 0; k < FAULT_KEYS && u.row->keys[k].name; k++) {
-        const char *name = u.row->keys[k].name;
-        int world = cut->tp * cut->ep;
-        u.value[k] = strcmp(name, "layer") == 0   ? (double)at.layer
-                     : strcmp(name, "rank") == 0  ? (double)below(p, world)
-                     : strcmp(name, "ranks") == 0 ? world
-                                                  : u.row->keys[k].dflt;
-    }
-    fault_print(&u, j->fault[0]);
 }
 
 /* ---- sites ---- */
@@ -224,9 +197,7 @@ static int64_t list_draft_sites(const struct fault_row *row, struct site *sites)
     return n;
 }
 
-/* All sites of a fault in a case; sites[] has room for every op of every layer and step. */
-static int64_t list_sites(const struct planner *p, int on, const struct fault_row *row,
-                          struct site *sites)
+int64_t plan_sites(const struct planner *p, int on, const struct fault_row *row, struct site *sites)
 {
     const struct config *c = p->c->loaded[on].model.config;
     int64_t n = p->c->cases[on].head[0] ? list_draft_sites(row, sites) : 0;
@@ -248,26 +219,31 @@ static int64_t list_sites(const struct planner *p, int on, const struct fault_ro
 static const char *draw_profile(struct planner *p, const char *const *list, int64_t n)
 {
     const struct engine_kind *engine = p->c->options->engine;
-    int64_t i = below(p, n);
+    int64_t i = plan_below(p, n);
     return engine ? engine->profile : list[i];
+}
+
+const char *plan_profile(struct planner *p)
+{
+    return draw_profile(p, profiles, PROFILES);
 }
 
 static void add_op(struct planner *p, int on, const struct fault_row *row, struct site s)
 {
     struct job j = {.kind = JOB_OP, .on = on, .row = row, .op = s.op, .draft = s.step >= 0};
     if (j.draft && p->c->options->engine) return;
-    j.profile = draw_profile(p, profiles, PROFILES);
-    j.order = below(p, 2) ? ORDER_F64 : ORDER_BLAS;
+    j.profile = plan_profile(p);
+    j.order = plan_below(p, 2) ? ORDER_F64 : ORDER_BLAS;
     draw_fault(p, &j, s, false, j.fault[0]);
-    if (!add(p, j)) return;
-    if (below(p, PROOF_EVERY) == 0) {
+    if (!plan_add(p, j)) return;
+    if (plan_below(p, PROOF_EVERY) == 0) {
         j.kind = JOB_WITHOUT;
-        (void)add(p, j);
+        (void)plan_add(p, j);
     }
-    if (has_fit(row, FIT_TRY) && below(p, PAIR_EVERY) == 0) {
+    if (has_fit(row, FIT_TRY) && plan_below(p, PAIR_EVERY) == 0) {
         j.kind = JOB_OFF_GRID;
         draw_fault(p, &j, s, true, j.fault[0]);
-        (void)add(p, j);
+        (void)plan_add(p, j);
     }
 }
 
@@ -278,28 +254,28 @@ static void add_pair(struct planner *p, int on, const struct fault_row *first, s
     int total = 0;
     while (fault_at(total)) total++;
     struct job j = {.kind = JOB_PAIR, .on = on, .row = first};
-    j.profile = draw_profile(p, profiles, PROFILES);
-    int64_t n = list_sites(p, on, first, sites);
+    j.profile = plan_profile(p);
+    int64_t n = plan_sites(p, on, first, sites);
     if (n == 0) return;
-    struct site s = sites[below(p, n)];
+    struct site s = sites[plan_below(p, n)];
     j.draft = s.step >= 0;
     if (j.draft && p->c->options->engine) return;
     draw_fault(p, &j, s, false, j.fault[0]);
     for (int tries = 0; tries < 20 && !j.fault[1][0]; tries++) {
         struct job other = j;
-        other.row = fault_at((int)below(p, total));
+        other.row = fault_at((int)plan_below(p, total));
         if (other.row->stage != FAULT_OP || other.row == first) continue;
-        n = list_sites(p, on, other.row, sites);
+        n = plan_sites(p, on, other.row, sites);
         if (n == 0) continue;
-        struct site at = sites[below(p, n)];
+        struct site at = sites[plan_below(p, n)];
         if (at.step >= 0 && p->c->options->engine) continue;
-        bool near = below(p, 2) && at.step < 0 && s.step < 0; /* at one op or near it */
+        bool near = plan_below(p, 2) && at.step < 0 && s.step < 0; /* at one op or near it */
         if (near) at.layer = s.layer;
         if (at.op && at.step < 0 && !campaign_op_at(c, at.op, at.layer)) continue;
         j.draft |= at.step >= 0;
         draw_fault(p, &other, at, false, j.fault[1]);
     }
-    if (j.fault[1][0]) (void)add(p, j);
+    if (j.fault[1][0]) (void)plan_add(p, j);
 }
 
 static enum err_code plan_ops(struct planner *p, int on)
@@ -311,13 +287,13 @@ static enum err_code plan_ops(struct planner *p, int on)
     for (int i = 0; fault_at(i) && p->err->code == ERR_OK; i++) {
         const struct fault_row *row = fault_at(i);
         if (row->stage != FAULT_OP || !campaign_includes(p->c->options, row->id)) continue;
-        int64_t n = list_sites(p, on, row, sites), from = 0, to = n;
+        int64_t n = plan_sites(p, on, row, sites), from = 0, to = n;
         if (p->c->options->quick && n > 0) {
-            from = below(p, n);
+            from = plan_below(p, n);
             to = from + 1;
         }
         for (int64_t s = from; s < to; s++) add_op(p, on, row, sites[s]);
-        if (below(p, PAIR_EVERY) == 0) add_pair(p, on, row, sites);
+        if (plan_below(p, PAIR_EVERY) == 0) add_pair(p, on, row, sites);
     }
     free(sites);
     return p->err->code;
@@ -334,7 +310,7 @@ static enum err_code plan_alone(struct planner *p)
             if (!fault_hosted_by(row, j.op)) continue;
             snprintf(j.fault[0], sizeof j.fault[0], "%s", row->id);
             for (int64_t n = 0; n < draws[p->c->options->quick].alone; n++) {
-                if (!add(p, j)) return p->err->code;
+                if (!plan_add(p, j)) return p->err->code;
             }
         }
     }
@@ -351,9 +327,9 @@ static enum err_code plan_verify(struct planner *p)
             continue;
         for (int k = 0; k < campaign_verify_ways(); k++) {
             struct job j = {.kind = JOB_VERIFY, .row = row, .op = "eagle.verify", .command = k};
-            j.on = (int)below(p, p->c->cases_count);
+            j.on = (int)plan_below(p, p->c->cases_count);
             snprintf(j.fault[0], sizeof j.fault[0], "%s", row->id);
-            if (!add(p, j)) break;
+            if (!plan_add(p, j)) break;
         }
     }
     return p->err->code;
@@ -375,8 +351,9 @@ static enum err_code plan_outside(struct planner *p)
         for (int64_t k = 0; k < n * commands; k++) {
             struct job j = {.kind = outside_kinds[row->stage], .row = row};
             j.command = (int)(k % commands);
+            if (row->stage == FAULT_PROCESS) j.command = o->quick ? -1 : (int)k;
             snprintf(j.fault[0], sizeof j.fault[0], "%s", row->id);
-            if (!add(p, j)) break;
+            if (!plan_add(p, j)) break;
         }
     }
     return p->err->code;
@@ -388,67 +365,13 @@ static enum err_code plan_clean(struct planner *p)
     const struct campaign_options *o = p->c->options;
     int64_t n = o->clean >= 0 ? o->clean : draws[o->quick].clean;
     for (int64_t k = 0; k < n; k++) {
-        struct job j = {.kind = JOB_CLEAN, .on = (int)below(p, p->c->cases_count)};
+        struct job j = {.kind = JOB_CLEAN, .on = (int)plan_below(p, p->c->cases_count)};
         j.profile = draw_profile(p, all, sizeof all / sizeof all[0]);
-        j.order = (enum subject_order)below(p, ORDERS);
-        j.draft = p->c->cases[j.on].head[0] && below(p, 2) && !o->engine;
-        if (!add(p, j)) break;
+        j.order = (enum subject_order)plan_below(p, ORDERS);
+        j.draft = p->c->cases[j.on].head[0] && plan_below(p, 2) && !o->engine;
+        if (!plan_add(p, j)) break;
     }
     return p->err->code;
-}
-
-/* A cut that the case and the fault allow, and the fault in it. */
-static bool draw_cut(struct planner *p, struct job *j, struct site at)
-{
-    int ranks = p->c->options->ranks;
-    for (int map = 0; map < EXPERT_MAPS; map++) {
-        int n = 0;
-        while (campaign_ranks_cut(ranks, map, n)) n++;
-        int first = (int)below(p, n);
-        for (int k = 0; k < n; k++) {
-            const struct ranks_cut *cut = campaign_ranks_cut(ranks, map, (first + k) % n);
-            j->cut = *cut;
-            draw_rank(p, j, at, cut);
-            if (campaign_ranks_can(&p->c->loaded[j->on], cut, j->fault[0])) return true;
-        }
-    }
-    return false;
-}
-
-/* Faults of ranks: at every layer, or in a quick campaign at one. */
-static enum err_code plan_ranks(struct planner *p, int on, const struct fault_row *row,
-                                struct site *sites)
-{
-    bool quick = p->c->options->quick;
-    int64_t n = list_sites(p, on, row, sites), from = quick ? below(p, n) : 0;
-    for (int64_t s = from; s < (quick && n > 0 ? from + 1 : n); s++) {
-        struct job j = {.kind = JOB_RANKS, .on = on, .row = row};
-        if (sites[s].step >= 0 || !draw_cut(p, &j, sites[s])) continue;
-        j.profile = draw_profile(p, profiles, PROFILES);
-        j.order = below(p, 2) ? ORDER_F64 : ORDER_BLAS;
-        if (!add(p, j)) break;
-    }
-    return p->err->code;
-}
-
-/* With numbers of their own: the draws of everything else stay what they were. */
-static enum err_code plan_all_ranks(struct campaign *c, struct err *err)
-{
-    struct planner p = {.c = c, .seed = ~c->options->seed, .err = err};
-    for (int on = 0; on < c->cases_count && err->code == ERR_OK; on++) {
-        int64_t layers = c->loaded[on].model.config->layers;
-        struct site *sites =
-            calloc((size_t)((layers + 1) * op_count + 2 * SUBJECT_STEPS), sizeof *sites);
-        if (!sites) return err_set(err, ERR_MEMORY, "plan faults||no memory");
-        for (int i = 0; fault_at(i) && err->code == ERR_OK; i++) {
-            const struct fault_row *row = fault_at(i);
-            if (row->stage == FAULT_OP && fault_is_of_ranks(row->id) &&
-                campaign_includes(c->options, row->id))
-                (void)!plan_ranks(&p, on, row, sites);
-        }
-        free(sites);
-    }
-    return err->code;
 }
 
 enum err_code campaign_plan(struct campaign *c, struct err *err)
@@ -467,5 +390,5 @@ enum err_code campaign_plan(struct campaign *c, struct err *err)
         return err->code;
     if (plan_clean(&p) != ERR_OK) return err->code;
     /* Ranks on devices only where they are asked for: there may be one device alone. */
-    return c->options->engine && !c->options->ranks ? ERR_OK : plan_all_ranks(c, err);
+    return c->options->engine && !c->options->ranks ? ERR_OK : plan_ranks(c, err);
 }

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 enum { REQUEST = 1 << 20 /* bytes: more than a pipe takes */, STEPS = 4 };
+/* Later than a loaded machine lets the parent look, sooner than it gives up. */
+enum { LATE_MS = 250 };
 #define SHORT_S 3.0 /* a call's deadline, for faults that let it pass */
 #define LONG_S 60.0
 
@@ -32,18 +34,26 @@ static bool has_key(const struct fault_row *f, const char *key)
     return false;
 }
 
-/* Which rank of how many, at which step of the second call, by which signal or status. */
+/* Which rank of how many (drawn, or in turn), at which step of the second call, by which signal or
+ * status. */
 static void draw_fault(const struct job *j, struct draw *d)
 {
     static const int signals[] = {4, 6, 7, 8, 9, 11, 15};
     char step[32] = "", more[32] = "";
     d->world = 2 + below(j, 0, 3);
     d->rank = below(j, 1, (uint64_t)d->world);
+    /* Each rank of two, of three, of four in turn. */
+    for (int i = 0, world = 2; j->command >= 0 && world <= 4; i += world++) {
+        int at = j->command % CAMPAIGN_RANKS - i;
+        if (at < 0 || at >= world) continue;
+        d->world = world;
+        d->rank = at;
+    }
     if (has_key(j->row, "step")) snprintf(step, sizeof step, ",step=%d", below(j, 2, STEPS));
     if (has_key(j->row, "signal"))
         snprintf(more, sizeof more, ",signal=%d", signals[below(j, 3, 7)]);
     if (has_key(j->row, "status")) snprintf(more, sizeof more, ",status=%d", 1 + below(j, 3, 100));
-    if (has_key(j->row, "ms")) snprintf(more, sizeof more, ",ms=%d", 20 + below(j, 3, 200));
+    if (has_key(j->row, "ms")) snprintf(more, sizeof more, ",ms=%d", LATE_MS + below(j, 3, 300));
     snprintf(d->fault, sizeof d->fault, "%s@rank=%d,call=1%s%s", j->row->id, d->rank, step, more);
 }
 

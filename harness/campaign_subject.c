@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 5, DECODE = 2, BLOCK = 4 };
+enum { CHUNK = 5, DECODE = 2, BLOCK = 4, METAS = 5 };
 
 static enum dtype type_of(const struct tap *t)
 {
@@ -155,6 +155,8 @@ enum err_code subject_run(struct subject *s, const struct loaded *l, const struc
         (void)!run_all(&session, t, &sink, head, err);
     }
     session_close(&session);
+    s->cut = how.ranks != NULL;
+    if (how.ranks) s->plan = how.ranks->plan;
     if (how.edits) *how.edits = ranks_edits(&on.engine);
     if (how.engine || how.ranks) engine_close(&on.engine);
     forward_draft_close(&draft);
@@ -171,11 +173,29 @@ void subject_free(struct subject *s)
     *s = (struct subject){0};
 }
 
+static bool is_nan(uint16_t bf16)
+{
+    return (bf16 & 0x7FFF) > 0x7F80;
+}
+
+/* Which of its bits a NaN carries is the machine's choice: a comparison sees that it is one. */
+static bool tap_differs(const struct subject *a, const struct subject *b, int64_t i)
+{
+    int64_t bytes = subject_tap_bytes(a, i);
+    const uint16_t *x = a->data[i], *y = b->data[i];
+    if (memcmp(x, y, (size_t)bytes) == 0) return false;
+    if (a->taps[i].ints) return true;
+    for (int64_t k = 0; k < bytes / 2; k++) {
+        if (x[k] != y[k] && !(is_nan(x[k]) && is_nan(y[k]))) return true;
+    }
+    return false;
+}
+
 int64_t subject_differ(const struct subject *a, const struct subject *b, int64_t from)
 {
     CHECK(a->count == b->count && a->rows == b->rows);
     for (int64_t i = from; i < a->count; i++) {
-        if (memcmp(a->data[i], b->data[i], (size_t)subject_tap_bytes(a, i)) != 0) return i;
+        if (tap_differs(a, b, i)) return i;
     }
     return -1;
 }
@@ -214,15 +234,17 @@ enum err_code subject_write(const struct subject *s, const struct tokens *t, con
         taps[n++] = (struct assay_tap){tap->name, type_of(tap), subject_tap_rows(s, i), tap->cols,
                                        s->data[i]};
     }
-    const struct st_meta meta[] = {{"assay.tokens", tokens},
-                                   {"assay.lengths", lengths},
-                                   {"assay.order", order},
-                                   {"assay.profile", profile},
-                                   {"assay.engine", "fault campaign"}};
+    struct shard_meta_room room;
+    struct st_meta meta[METAS + SHARD_METAS] = {{"assay.tokens", tokens},
+                                                {"assay.lengths", lengths},
+                                                {"assay.order", order},
+                                                {"assay.profile", profile},
+                                                {"assay.engine", "fault campaign"}};
+    if (s->cut) shard_plan_meta(&s->plan, &room, meta + METAS);
     if (!taps || !tokens || !lengths || !order)
         err_set(err, ERR_MEMORY, "write subject|%s|no memory", path);
     else
-        (void)!taps_write(path, taps, n, meta, sizeof meta / sizeof meta[0], err);
+        (void)!taps_write(path, taps, n, meta, METAS + (s->cut ? SHARD_METAS : 0), err);
     free(taps);
     free(tokens);
     free(lengths);

@@ -21,6 +21,8 @@ struct subject {
     int64_t draft_rows, *draft_row; /* of draft taps; [rows]: which one a batch row has, or -1 */
     void **data;                    /* [count]: bf16 or int32, [rows or draft_rows, cols] */
     bool *given;                    /* [count] */
+    bool cut;                       /* over ranks, by this plan */
+    struct shard_plan plan;
 };
 
 struct subject_how {
@@ -42,9 +44,9 @@ enum err_code subject_run(struct subject *s, const struct loaded *l, const struc
 void subject_free(struct subject *s);
 int64_t subject_tap_rows(const struct subject *s, int64_t i);
 int64_t subject_tap_bytes(const struct subject *s, int64_t i);
-/* The first tap, from `from` on, whose bits differ; -1: none. */
+/* The first tap, from `from` on, whose bits differ, NaN and NaN being alike; -1: none. */
 int64_t subject_differ(const struct subject *a, const struct subject *b, int64_t from);
-/* As a dump: with tokens, lengths, profile and order, as engines write them. */
+/* As a dump: with tokens, lengths, profile, order and plan, as engines write them. */
 enum err_code subject_write(const struct subject *s, const struct tokens *t, const char *profile,
                             const char *path, struct err *err) ERR_USED;
 

@@ -52,7 +52,7 @@ struct sum {
     json_t *result;
     int64_t injected, caught, ops_caught, named, clean, alarms, proofs, errors, misnamed;
     /* On real ranks, of the injected ones: and with the rank named, of those that have one. */
-    int64_t ranks, ranks_caught, ranks_named, ranked, rank_named;
+    int64_t ranks, ranks_caught, ranks_named, by_ranks, ranked, rank_named;
 };
 
 static bool is(const json_t *record, const char *key, const char *text)
@@ -84,10 +84,39 @@ static void add_ranks(struct sum *s, const json_t *record)
     bool caught = is(record, "outcome", "caught");
     s->ranks++;
     s->ranks_caught += caught;
-    s->ranks_named += json_is_true(json_object_get(record, "named"));
+    /* The ranks' own error says what they no longer agree in, and who: there is no dump to name a
+     * fault from. */
+    bool own = json_is_true(json_object_get(record, "by_ranks"));
+    bool named = json_is_true(json_object_get(record, "named"));
+    s->ranks_named += named;
+    s->by_ranks += own;
     s->ranked += caught && rank;
     s->rank_named += json_is_true(rank);
-    if (caught && !json_is_true(json_object_get(record, "named"))) list(s, "unnamed", record);
+    if (caught && !named && !own) list(s, "unnamed", record);
+    if (caught && json_is_false(rank)) list(s, "rank_unnamed", record);
+}
+
+/* How often each fault of ranks was caught, where one of them is to blame, and that one named. */
+static void count_rank(const struct sum *s, const char *fault, const json_t *record)
+{
+    const json_t *rank = json_object_get(record, "rank_named");
+    json_t *one = json_object_get(json_object_get(s->result, "by_fault"), fault);
+    if (!rank || !is(record, "outcome", "caught")) return;
+    const json_int_t of = json_integer_value(json_object_get(one, "with_rank")),
+                     named = json_integer_value(json_object_get(one, "rank_named"));
+    json_object_set_new(one, "with_rank", json_integer(of + 1));
+    json_object_set_new(one, "rank_named", json_integer(named + json_is_true(rank)));
+    /* "2": [of so many with rank 2 at fault, so many with it named] */
+    const char *at = strstr(json_string_value(json_object_get(record, "fault")), "rank=");
+    if (!json_object_get(one, "by_rank")) json_object_set_new(one, "by_rank", json_object());
+    json_t *all = json_object_get(one, "by_rank");
+    char key[16] = "last";
+    if (at) snprintf(key, sizeof key, "%.*s", (int)strspn(at + 5, "0123456789"), at + 5);
+    const json_t *before = json_object_get(all, key);
+    const json_int_t seen = json_integer_value(json_array_get(before, 0)),
+                     right = json_integer_value(json_array_get(before, 1));
+    json_object_set_new(all, key,
+                        json_pack("[I, I]", seen + 1, right + (json_int_t)json_is_true(rank)));
 }
 
 /* How often each fault was injected, and how often that was caught. */
@@ -96,8 +125,10 @@ static void count_one(const struct sum *s, const char *fault, bool caught)
     json_t *all = json_object_get(s->result, "by_fault"), *one = json_object_get(all, fault);
     const json_int_t injected = json_integer_value(json_object_get(one, "injected")),
                      before = json_integer_value(json_object_get(one, "caught"));
-    json_object_set_new(
-        all, fault, json_pack("{s:I, s:I}", "injected", injected + 1, "caught", before + caught));
+    if (!one) json_object_set_new(all, fault, json_object());
+    one = json_object_get(all, fault);
+    json_object_set_new(one, "injected", json_integer(injected + 1));
+    json_object_set_new(one, "caught", json_integer(before + caught));
 }
 
 static void add_injected(struct sum *s, const struct job *j, const json_t *record)
@@ -108,6 +139,7 @@ static void add_injected(struct sum *s, const struct job *j, const json_t *recor
     if (!caught) list(s, "missed", record);
     if (j->row) count_one(s, j->row->id, caught);
     if (j->kind == JOB_RANKS) add_ranks(s, record);
+    if (j->kind == JOB_RANKS && j->row) count_rank(s, j->row->id, record);
     bool names = j->kind == JOB_OP || j->kind == JOB_VERIFY;
     if (!caught || !names || !json_object_get(record, "named")) return;
     s->ops_caught++;
@@ -205,9 +237,9 @@ static enum err_code verdict(const struct sum *s, struct err *err)
 enum err_code campaign_sum(const struct campaign *c, json_t *const *records, json_t *result,
                            struct err *err)
 {
-    static const char *const lists[] = {"missed",        "unnamed", "misnamed", "equal",
-                                        "sub_threshold", "inert",   "stopped",  "same_bits",
-                                        "alarms",        "errors",  "never"};
+    static const char *const lists[] = {"missed",    "unnamed",       "rank_unnamed", "misnamed",
+                                        "equal",     "sub_threshold", "inert",        "stopped",
+                                        "same_bits", "alarms",        "errors",       "never"};
     struct sum s = {.c = c, .result = result};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         json_object_set_new(result, lists[i], json_array());
@@ -224,9 +256,10 @@ enum err_code campaign_sum(const struct campaign *c, json_t *const *records, jso
     json_object_set_new(result, "proofs", json_integer(s.proofs));
     json_object_set_new(result, "wrong_names", json_integer(s.misnamed));
     json_object_set_new(result, "ranks",
-                        json_pack("{s:I, s:I, s:I, s:I, s:I}", "injected", (json_int_t)s.ranks,
+                        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "injected", (json_int_t)s.ranks,
                                   "caught", (json_int_t)s.ranks_caught, "named",
-                                  (json_int_t)s.ranks_named, "with_rank", (json_int_t)s.ranked,
+                                  (json_int_t)s.ranks_named, "stopped_by_ranks",
+                                  (json_int_t)s.by_ranks, "with_rank", (json_int_t)s.ranked,
                                   "rank_named", (json_int_t)s.rank_named));
     json_object_set_new(result, "score",
                         s.injected ? json_real((double)s.caught / (double)s.injected)

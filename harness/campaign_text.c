@@ -51,6 +51,7 @@ void campaign_text(const json_t *result)
     show(result, "misnamed", "wrong names");
     show(result, "equal", "named by another fault that gives the same bits");
     show(result, "unnamed", "caught and not named");
+    show(result, "rank_unnamed", "caught, and the rank not named");
     show(result, "sub_threshold", "sub-threshold, not scored");
     show(result, "stopped", "stopped by their own run, not scored");
     if (json_array_size(never) > 0)
@@ -65,9 +66,10 @@ void campaign_text(const json_t *result)
            whole(result, "wrong_names"));
     const json_t *ranks = json_object_get(result, "ranks");
     if (whole(ranks, "injected") > 0)
-        printf("on real ranks: %lld injected, %lld caught, %lld named; the rank in %lld of %lld\n",
-               whole(ranks, "injected"), whole(ranks, "caught"), whole(ranks, "named"),
-               whole(ranks, "rank_named"), whole(ranks, "with_rank"));
+        printf("on real ranks: %lld injected, %lld caught, %lld stopped by the ranks, %lld named; "
+               "the rank in %lld of %lld\n",
+               whole(ranks, "injected"), whole(ranks, "caught"), whole(ranks, "stopped_by_ranks"),
+               whole(ranks, "named"), whole(ranks, "rank_named"), whole(ranks, "with_rank"));
     printf("%zu inert, %zu sub-threshold; %lld clean runs, %lld red; %.1f s\n",
            json_array_size(json_object_get(result, "inert")),
            json_array_size(json_object_get(result, "sub_threshold")), whole(result, "clean_runs"),

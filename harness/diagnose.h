@@ -42,6 +42,7 @@ struct hypothesis {
 struct claim {
     int64_t first, second;   /* hypotheses; second -1: one fault */
     struct fault_use use[2]; /* of `first`, of `second` */
+    int rank[2], ranks; /* of the subject's, that err under `first`; two hold each other's part */
     double explains;
 };
 

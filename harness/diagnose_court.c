@@ -3,6 +3,7 @@
 #include "harness/diagnose_court.h"
 
 #include "core/compare.h"
+#include "core/fault_shard.h"
 #include "harness/diagnose_evidence.h"
 
 #include <math.h>
@@ -279,21 +280,45 @@ enum err_code court_singles(struct court *c, struct err *err)
     return ERR_OK;
 }
 
+/* The rank that all claims name; -1: none, several, or a claim that names none. */
+static int64_t blamed(const struct diagnosis *g)
+{
+    int64_t rank = -1;
+    for (int64_t i = 0; i < g->claimed; i++) {
+        const struct claim *c = &g->claims[i];
+        if (c->ranks != 1 || (i > 0 && rank != c->rank[0])) return -1;
+        rank = c->rank[0];
+    }
+    return rank;
+}
+
+/* Where nobody knows how many ranks there were, the fault says a rank of as many as it has. */
+static void find_ranks(const struct diff *d, struct claim *claim)
+{
+    const struct fault_use *u = &claim->use[0];
+    if (d->cut) {
+        claim->ranks = shard_fault_ranks(u, &d->plan, claim->rank);
+        return;
+    }
+    for (int k = 0; k < FAULT_KEYS && u->row->keys[k].name; k++) {
+        if (strcmp(u->row->keys[k].name, "rank") != 0 || u->value[k] < 0) continue;
+        claim->rank[0] = (int)u->value[k];
+        claim->ranks = 1;
+    }
+}
+
 void court_claim(struct court *c)
 {
     struct diagnosis *g = c->out;
-    double rank = -1;
     bool paid = false;
     separate(c);
     for (int64_t i = 0; i < c->count; i++) paid |= c->trials[i].holds && c->trials[i].pays;
     for (int64_t i = 0; i < c->count; i++) {
         const struct trial *t = &c->trials[i];
         if (!t->holds || !paid) continue;
-        const struct fault_use *use = &t->claim.use[0];
-        g->claims[g->claimed++] = t->claim;
-        for (int k = 0; k < FAULT_KEYS && use->row->keys[k].name; k++) {
-            if (strcmp(use->row->keys[k].name, "rank") == 0) rank = use->value[k];
-        }
+        struct claim *claim = &g->claims[g->claimed++];
+        *claim = t->claim;
+        find_ranks(c->diff, claim);
     }
-    if (g->claimed == 1 && rank >= 0) c->diff->guilty.rank = (int64_t)rank;
+    c->diff->guilty.rank = blamed(g);
 }

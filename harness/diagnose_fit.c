@@ -76,6 +76,7 @@ enum err_code fit_run(struct fitter *f, enum rerun_side side, struct faults *fau
     struct rerun_how how = {.side = side, .faults = faults, .taps = count};
     struct err e = ERR_INIT;
     *ran = false;
+    if (faults && f->diff->cut) faults->plan = &f->diff->plan;
     for (int i = 0; faults && i < faults->count; i++) {
         if (faults->use[i].row->watch) how.entry = RERUN_LEAD;
     }
@@ -323,6 +324,10 @@ static int list_values(const struct search *s, int k, double *list)
         add(list, &n, key->dflt);
         return n;
     }
+    if (f->diff->cut && strcmp(key->name, "ranks") == 0) { /* that is known */
+        add(list, &n, shard_world(&f->diff->plan));
+        return n;
+    }
     if (!rank) add(list, &n, key->dflt);
     for (const double *t = key->tries; key->fit == FIT_TRY && t && !isnan(*t); t++)
         add(list, &n, *t);
@@ -355,8 +360,10 @@ static enum err_code descend(struct search *s, const int *order, int keys, int a
 {
     double list[VALUES], left;
     if (at == keys) {
-        /* A fault that changes nothing three times has nothing to edit here. */
-        if (s->leaves >= LEAVES || (s->leaves == INERT && !s->acts)) return ERR_OK;
+        /* A fault that changes nothing three times has nothing to edit here; of ranks, at three
+         * places of each: a row's experts may lie on the last of them. */
+        int inert = INERT * (s->f->diff->cut ? shard_world(&s->f->diff->plan) : 1);
+        if (s->leaves >= LEAVES || (s->leaves == inert && !s->acts)) return ERR_OK;
         s->leaves++;
         for (int k = 0; k < FAULT_KEYS && s->use.row->keys[k].name; k++) {
             if (s->use.row->keys[k].fit != FIT_LINEAR || s->f->ids) continue;

@@ -25,6 +25,15 @@ static json_t *hypothesis(const struct hypothesis *h, const struct fault_use *u,
                      (json_int_t)h->layer, "holds", h->holds);
 }
 
+/* Those that err, where the fault says which. */
+static void add_ranks(const struct claim *c, json_t *to)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < c->ranks; i++) json_array_append_new(list, json_integer(c->rank[i]));
+    if (c->ranks > 0) json_object_set(to, "ranks", list);
+    json_decref(list);
+}
+
 static json_t *claims(const struct diagnosis *g)
 {
     json_t *list = json_array();
@@ -32,6 +41,7 @@ static json_t *claims(const struct diagnosis *g)
     for (int64_t i = 0; i < g->claimed; i++) {
         const struct claim *c = &g->claims[i];
         json_t *o = hypothesis(&g->list[c->first], &c->use[0], c->explains);
+        add_ranks(c, o);
         if (c->second >= 0) {
             const struct fault_use *u = &c->use[1];
             json_object_set_new(

@@ -110,15 +110,17 @@ static enum err_code read_options(const struct args *a, struct asked *k, struct 
         args_int(a, "--clean", 0, INT32_MAX, -1, &o->clean, err) != ERR_OK ||
         args_int(a, "--threads", 1, SESSION_THREADS_MAX, session_defaults().threads, &workers,
                  err) != ERR_OK ||
-        args_int(a, "--ranks", 2, 4, 0, &ranks, err) != ERR_OK ||
+        args_int(a, "--ranks", 2, 8, 0, &ranks, err) != ERR_OK ||
         args_double(a, "--bound", 0, INFINITY, NAN, &o->bound, err) != ERR_OK)
         return err->code;
     if (read_engine(a, o, err) != ERR_OK) return err->code;
     o->seed = (uint64_t)seed;
     o->workers = (int)workers;
     o->ranks = (int)ranks;
-    if (ranks == 3)
-        return err_set(err, ERR_USAGE, "option|--ranks|3|2 or 4: what a small model is cut over");
+    if (ranks != 0 && ranks != 2 && ranks != 4 && ranks != 8)
+        return err_set(err, ERR_USAGE,
+                       "option|--ranks|%lld|2, 4 or 8: what a small model is cut over",
+                       (long long)ranks);
     for (int i = 0; args_value_at(a, "--fault", i); i++) {
         if (add_pattern(k, args_value_at(a, "--fault", i), err) != ERR_OK) return err->code;
     }

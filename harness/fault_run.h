@@ -20,7 +20,8 @@ enum err_code fault_run(const struct args *a, json_t *result, struct err *err) E
         {"--quick", NULL, "run: one site of each fault and case, fewer draws", false},             \
         {"--clean", "COUNT", "run: that many clean runs", false},                                  \
         {"--bound", "B", "run: judge by this bound, as diff --bound does", false},                 \
-        {"--ranks", "2|4", "run: real ranks that tp.* and ep.* are injected into (both)", false},  \
+        {"--ranks", "2|4|8", "run: real ranks that tp.* and ep.* are injected into (2 and 4)",     \
+         false},                                                                                   \
     {                                                                                              \
         "--threads", "N", "run: processes that share the work (default: all)", false               \
     }

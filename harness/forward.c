@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEVICE_METAS = 3 };
+enum { DEVICE_METAS = SHARD_METAS + 1 };
 
 /* "A:B" with either end optional and negative ends counted from n. */
 static enum err_code read_range(const char *text, const char *name, int64_t n, int64_t *first,
@@ -84,7 +84,7 @@ struct job {
     struct dump_out out;
     struct resume resume;
     struct forward_draft draft;
-    char tp[16], ep[16];          /* ranks, as the dump says them */
+    struct shard_meta_room plan;  /* how ranks shared it, as the dump says it */
     char request[FILE_PATH + 64]; /* what the state of a resumable run must agree in */
 };
 
@@ -117,14 +117,15 @@ static enum err_code create_kept(struct job *j, const struct forward_request *r,
 }
 
 /* What a dump says of the ranks and the device that it was computed on. */
-static int64_t device_meta(const struct job *j, const struct forward_request *r,
+static int64_t device_meta(struct job *j, const struct forward_request *r,
                            struct st_meta out[DEVICE_METAS])
 {
     const struct engine *e = &j->loaded.engine;
     int64_t n = 0;
     if (!e->kind->device && !r->options.ranks.on) return 0;
-    out[n++] = (struct st_meta){"assay.tp", j->tp};
-    out[n++] = (struct st_meta){"assay.ep", j->ep};
+    const struct shard_plan alone = shard_plan_alone();
+    shard_plan_meta(r->options.ranks.on ? &r->options.ranks.plan : &alone, &j->plan, out);
+    n += SHARD_METAS;
     if (e->kind->device) out[n++] = (struct st_meta){"assay.device", engine_device(e)};
     return n;
 }
@@ -239,9 +240,6 @@ static enum err_code prepare(struct job *j, const struct forward_request *r, str
         return err_set(err, ERR_USAGE,
                        "option|--resume|--tp, --ep|a run of one process: what ranks have done of a "
                        "step is not kept");
-    const struct shard_plan *plan = &r->options.ranks.plan;
-    snprintf(j->tp, sizeof j->tp, "%d", r->options.ranks.on ? plan->tp : 1);
-    snprintf(j->ep, sizeof j->ep, "%d", r->options.ranks.on ? plan->ep : 1);
     if (tokens_read(r->tokens, &j->tokens, err) != ERR_OK ||
         loaded_open_by(&j->loaded, r->model, &r->options, err) != ERR_OK)
         return err->code;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The variables of a launcher. NULL: it has none. */
 struct launcher {
@@ -13,20 +14,34 @@ struct launcher {
     const char *only_with; /* counts only where this one is set too */
     const char *rank, *world, *local_rank, *local_world;
     const char *host, *port;
+    const char *hosts[2], *nodes[2]; /* of the step, else of the whole allocation */
 };
+
+#define MASTER "MASTER_ADDR", "MASTER_PORT"
+#define NO_NODES                                                                                   \
+    {                                                                                              \
+        NULL, NULL                                                                                 \
+    }
 
 static const struct launcher launchers[] = {
     {"assay", NULL, "ASSAY_RANK", "ASSAY_WORLD", "ASSAY_LOCAL_RANK", "ASSAY_LOCAL_WORLD",
-     "ASSAY_HOST", "ASSAY_PORT"},
-    {"torchrun", NULL, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
-     "MASTER_PORT"},
+     "ASSAY_HOST", "ASSAY_PORT", NO_NODES, NO_NODES},
+    {"torchrun", NULL, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", MASTER, NO_NODES,
+     NO_NODES},
     {"mpirun (Open MPI)", NULL, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-     "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "MASTER_ADDR", "MASTER_PORT"},
-    {"mpirun (PMI)", NULL, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
-     "MASTER_ADDR", "MASTER_PORT"},
+     "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", MASTER, NO_NODES, NO_NODES},
+    {"mpirun (PMI)", NULL, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", MASTER,
+     NO_NODES, NO_NODES},
     /* An allocation alone sets SLURM_PROCID as well; a step is what srun makes. */
-    {"srun", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL,
-     "SLURM_LAUNCH_NODE_IPADDR", "MASTER_PORT"},
+    {"srun",
+     "SLURM_STEP_ID",
+     "SLURM_PROCID",
+     "SLURM_NTASKS",
+     "SLURM_LOCALID",
+     NULL,
+     MASTER,
+     {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"},
+     {"SLURM_STEP_NODELIST", "SLURM_NODELIST"}},
 };
 enum { LAUNCHERS = sizeof launchers / sizeof launchers[0], RANKS_MOST = 1 << 20 };
 
@@ -51,6 +66,23 @@ static bool is_here(launch_variable *get, const struct launcher *by)
     return get(by->rank) || get(by->world);
 }
 
+/* Of two variables that say the same the first that is set; NULL: neither. */
+static const char *either(launch_variable *get, const char *const names[2])
+{
+    for (int i = 0; i < 2; i++) {
+        if (names[i] && get(names[i])) return names[i];
+    }
+    return NULL;
+}
+
+static enum err_code read_nodes(struct launch *l, launch_variable *get, const struct launcher *by,
+                                struct err *err)
+{
+    const char *nodes = either(get, by->nodes);
+    snprintf(l->nodes, sizeof l->nodes, "%s", nodes ? get(nodes) : "");
+    return number(get, by, either(get, by->hosts), 1, l->world, -1, &l->hosts, err);
+}
+
 static enum err_code read_one(struct launch *l, launch_variable *get, const struct launcher *by,
                               struct err *err)
 {
@@ -71,12 +103,12 @@ static enum err_code read_one(struct launch *l, launch_variable *get, const stru
         return err_set(err, ERR_INPUT, "launcher|%s: %s|%zu bytes|fewer than %d", by->name,
                        by->host, strlen(host), LAUNCH_HOST);
     snprintf(l->host, sizeof l->host, "%s", host ? host : "");
-    return ERR_OK;
+    return read_nodes(l, get, by, err);
 }
 
 enum err_code launch_read_from(struct launch *l, launch_variable *get, struct err *err)
 {
-    *l = (struct launch){.world = 1, .local_rank = -1, .local_world = -1};
+    *l = (struct launch){.world = 1, .local_rank = -1, .local_world = -1, .hosts = -1};
     for (int i = 0; i < LAUNCHERS; i++) {
         struct launch other;
         if (!is_here(get, &launchers[i])) continue;
@@ -101,4 +133,21 @@ static const char *of_environment(const char *name)
 enum err_code launch_read(struct launch *l, struct err *err)
 {
     return launch_read_from(l, of_environment, err);
+}
+
+enum err_code launch_check_hosts(const struct launch *l, struct err *err)
+{
+    char own[LAUNCH_HOST] = "?", found[ERR_PART];
+    bool some = l->local_world > 0 && l->local_world < l->world;
+    if (l->hosts <= 1 && !some) return ERR_OK;
+    (void)gethostname(own, sizeof own - 1);
+    if (l->hosts > 1)
+        snprintf(found, sizeof found, "%d hosts%s%.100s", l->hosts, l->nodes[0] ? ": " : "",
+                 l->nodes);
+    else
+        snprintf(found, sizeof found, "%d of the %d ranks on this host", l->local_world, l->world);
+    return err_set(err, ERR_USAGE,
+                   "launcher|%s: rank %d, on host %.60s|%s|all ranks on one host: they share "
+                   "memory",
+                   l->by, l->rank, own, found);
 }

@@ -7,6 +7,9 @@
  *
  *     assay: load: 3 of 64 shards, 29.1 GB of up to 594.2 GB, 1.2 GB/s, layer 3 of 61, 470 s left
  *
+ * (ASSAY_LOAD_LINE_S: other seconds between two lines, for tests.) Over ranks each has its own
+ * watch, and its lines come with the rank before them.
+ *
  * A shard is done once reading has gone on to another one. "Up to": experts that no token chooses
  * are never read. The time left is that of the first pass over the layers; once a second one
  * begins, the run shows its own progress and only stalls are told. A stall is ten seconds in which

@@ -41,6 +41,7 @@ static enum err_code read_launch(const struct args *a, struct ranks_options *o, 
                        "the model",
                        l.world);
     if (!l.by || (choice == 2 && l.world == 1)) return ERR_OK;
+    if (launch_check_hosts(&l, err) != ERR_OK) return err->code;
     if (l.world != world)
         return err_set(err, ERR_USAGE, "launcher|%s|%d ranks|%d for --tp %d --ep %d", l.by, l.world,
                        world, o->plan.tp, o->plan.ep);

@@ -52,6 +52,7 @@ static enum err_code open_part(struct worker *w, struct rank_state *s,
     if (shard_plan_check(&h->plan, s->whole.config, err) != ERR_OK) return err->code;
     CHECK(shard_world(&h->plan) == w->world);
     shard_of(&h->plan, s->whole.config, w->rank, &shard);
+    shard.replicas_agree = !h->gpu; /* two devices need not give the same bits */
     if (fault) {
         if (shard_fault_parse(&s->fault, fault, &h->plan, err) != ERR_OK) return err->code;
         shard.fault = &s->fault;

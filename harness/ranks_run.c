@@ -50,7 +50,7 @@ static enum err_code hand_over(struct running *k, const struct ranks_piece *whol
     if (most < 1) most = 1;
     for (p.first = 0; p.first < whole->count && err->code == ERR_OK; p.first += p.count) {
         p.count = whole->count - p.first < most ? whole->count - p.first : most;
-        if (segment_reserve(s, "assay-piece", p.count * row, err) != ERR_OK) break;
+        if (segment_reserve_pages(s, "assay-piece", p.count * row, err) != ERR_OK) break;
         memcpy(s->data, (const char *)data + p.first * row, (size_t)(p.count * row));
         (void)!worker_part(k->w, &p, sizeof p, s, err);
     }
@@ -144,7 +144,8 @@ static enum err_code read_step(struct running *k, struct err *err)
     return ERR_OK;
 }
 
-/* Rank 0 tells how the load goes, every rank where a disk holds it up. */
+/* Every rank tells how its load goes, and where a disk holds it up; the others less often than rank
+ * 0, so that they have not more lines than it together. */
 static void watch_load(struct running *k)
 {
     struct rank_state *s = k->s;
@@ -154,7 +155,7 @@ static void watch_load(struct running *k)
         s->load = NULL;
         return;
     }
-    if (k->w->rank != 0) options.line_s = INFINITY;
+    if (k->w->rank != 0) options.line_s *= k->w->world;
     if (!s->load) s->load = load_begin(&s->weights, k->head.layer_end, &options);
 }
 

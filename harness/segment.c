@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { POPULATE_WRITE = 23 /* MADV_POPULATE_WRITE, Linux 5.14: not in every header */ };
+
 static enum err_code map(struct segment *s, int64_t room, struct err *err)
 {
     void *data = mmap(NULL, (size_t)room, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
@@ -43,6 +45,18 @@ enum err_code segment_reserve(struct segment *s, const char *name, int64_t bytes
         return err_set(err, ERR_MEMORY, "make shared memory|%s|no seal|memory", name);
     }
     s->bytes = bytes;
+    return ERR_OK;
+}
+
+enum err_code segment_reserve_pages(struct segment *s, const char *name, int64_t bytes,
+                                    struct err *err)
+{
+    const unsigned char *before = s->data;
+    int64_t room = s->room;
+    if (segment_reserve(s, name, bytes, err) != ERR_OK) return err->code;
+    bool fresh = s->data != before || s->room != room;
+    /* A kernel that does not know the call makes them one by one. */
+    if (fresh) (void)!madvise(s->data, (size_t)s->room, POPULATE_WRITE);
     return ERR_OK;
 }
 

@@ -25,6 +25,10 @@ struct segment {
  * /proc/PID/maps. Errors: ERR_MEMORY. */
 enum err_code segment_reserve(struct segment *s, const char *name, int64_t bytes,
                               struct err *err) ERR_USED;
+/* The same for memory that is written at once, all of it: new pages are made in one call, at less
+ * than half the price of a fault each. */
+enum err_code segment_reserve_pages(struct segment *s, const char *name, int64_t bytes,
+                                    struct err *err) ERR_USED;
 /* Maps what another process made: takes `fd` (closed on an error too) and checks that it holds
  * `bytes`, and that nobody can shrink it under us. ERR_PROCESS. */
 enum err_code segment_attach(struct segment *s, int fd, int64_t bytes, struct err *err) ERR_USED;

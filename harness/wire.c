@@ -6,12 +6,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 static const char magic[4] = {'A', 'S', 'W', 'R'};
@@ -41,6 +43,15 @@ void wire_init(struct wire *w, int fd, const char *peer)
     snprintf(w->peer, sizeof w->peer, "%s", peer);
     crc32_init(&w->crc);
     fcntl(fd, F_SETFD, FD_CLOEXEC);
+    wire_slice(w, WIRE_SLICE_S);
+}
+
+void wire_slice(struct wire *w, double seconds)
+{
+    const struct timeval slice = {.tv_sec = (time_t)seconds,
+                                  .tv_usec = (suseconds_t)(1e6 * (seconds - floor(seconds)))};
+    bool can = setsockopt(w->fd, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof slice) == 0;
+    w->slice_s = can ? seconds : 0;
 }
 
 static void forget_message(struct wire *w)
@@ -110,18 +121,19 @@ enum err_code wire_queue(struct wire *w, const struct wire_message *m, struct er
 /* The descriptors go with the first byte. */
 static ssize_t send_some(struct wire *w)
 {
+    if (w->out_sent > 0 || w->out_fds == 0)
+        return send(w->fd, w->out + w->out_sent, w->out_bytes - w->out_sent,
+                    MSG_NOSIGNAL | MSG_DONTWAIT);
     union control control = {{0}};
     struct iovec part = {w->out + w->out_sent, w->out_bytes - w->out_sent};
     struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
-    if (w->out_sent == 0 && w->out_fds > 0) {
-        size_t bytes = sizeof(int) * (size_t)w->out_fds;
-        m.msg_control = control.bytes;
-        m.msg_controllen = CMSG_SPACE(bytes);
-        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-        *c = (struct cmsghdr){
-            .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(bytes)};
-        memcpy(CMSG_DATA(c), w->out_fd, bytes);
-    }
+    size_t bytes = sizeof(int) * (size_t)w->out_fds;
+    m.msg_control = control.bytes;
+    m.msg_controllen = CMSG_SPACE(bytes);
+    struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    *c = (struct cmsghdr){
+        .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(bytes)};
+    memcpy(CMSG_DATA(c), w->out_fd, bytes);
     return sendmsg(w->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -295,7 +307,7 @@ static enum wire_state end_of(const struct wire *w, struct err *err)
     return WIRE_END;
 }
 
-enum wire_state wire_fill(struct wire *w, struct wire_message *m, struct err *err)
+static enum wire_state fill(struct wire *w, struct wire_message *m, int flags, struct err *err)
 {
     forget_message(w);
     if (!grow(&w->in, &w->in_room, READ_AHEAD)) {
@@ -311,7 +323,7 @@ enum wire_state wire_fill(struct wire *w, struct wire_message *m, struct err *er
                            .msg_iovlen = 1,
                            .msg_control = control.bytes,
                            .msg_controllen = sizeof control.bytes};
-        ssize_t n = recvmsg(w->fd, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        ssize_t n = recvmsg(w->fd, &h, flags | MSG_CMSG_CLOEXEC);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return WIRE_AGAIN;
         if (n == 0 || (n < 0 && errno == ECONNRESET)) return end_of(w, err);
@@ -322,6 +334,11 @@ enum wire_state wire_fill(struct wire *w, struct wire_message *m, struct err *er
         keep_descriptors(w, &h);
         w->in_bytes += (size_t)n;
     }
+}
+
+enum wire_state wire_fill(struct wire *w, struct wire_message *m, struct err *err)
+{
+    return fill(w, m, MSG_DONTWAIT, err);
 }
 
 /* ---- waiting ---- */
@@ -356,13 +373,22 @@ enum err_code wire_send(struct wire *w, const struct wire_message *m, double unt
     }
 }
 
+enum wire_state wire_fill_soon(struct wire *w, struct wire_message *m, struct err *err)
+{
+    if (w->slice_s == 0 && !wire_buffered(w) &&
+        !wait_for(w, POLLIN, clock_seconds() + WIRE_SLICE_S))
+        return WIRE_AGAIN;
+    return fill(w, m, w->slice_s > 0 ? 0 : MSG_DONTWAIT, err);
+}
+
 enum err_code wire_receive(struct wire *w, struct wire_message *m, double until, struct err *err)
 {
     for (bool buffered = wire_buffered(w);; buffered = false) {
-        if (!buffered && !wait_for(w, POLLIN, until))
+        bool soon = buffered || until - clock_seconds() > fmax(w->slice_s, WIRE_SLICE_S);
+        if (!soon && !wait_for(w, POLLIN, until))
             return err_set(err, ERR_PROCESS, READ "|from %s|%zu bytes|a message by the deadline",
                            w->peer, w->in_bytes - w->in_taken);
-        enum wire_state s = wire_fill(w, m, err);
+        enum wire_state s = soon ? wire_fill_soon(w, m, err) : wire_fill(w, m, err);
         if (s == WIRE_DONE || s == WIRE_FAILED) return err->code;
         if (s == WIRE_END)
             return err_set(err, ERR_PROCESS, READ "|from %s|its end is closed|a message", w->peer);

@@ -10,8 +10,9 @@
  * do not travel, both sides look at the same memory.
  *
  * Nothing here waits without a deadline, dies of SIGPIPE or is confused by signals: the steps
- * (wire_flush, wire_fill) never wait, so that one loop can serve many peers, and wire_send() and
- * wire_receive() wait in poll() until a time on the clock of clock_seconds(). Test:
+ * (wire_flush, wire_fill) never wait, so that one loop can serve many peers; wire_fill_soon() waits
+ * a slice of time (WIRE_SLICE_S) at most, in the read itself: a round trip has no other call than a
+ * bare one; wire_send() and wire_receive() wait until a time on the clock of clock_seconds(). Test:
  * tests/test_wire.c */
 #ifndef ASSAY_HARNESS_WIRE_H
 #define ASSAY_HARNESS_WIRE_H
@@ -23,6 +24,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#define WIRE_SLICE_S 0.25
 
 enum {
     WIRE_VERSION = 1,
@@ -54,7 +57,8 @@ struct wire_message {
 };
 
 struct wire {
-    int fd; /* -1: closed */
+    int fd;         /* -1: closed */
+    double slice_s; /* a read that waits comes back after so long; 0: it cannot, poll() does */
     char peer[WIRE_PEER];
     struct crc32 crc;
     unsigned char *in; /* what was read: a message, then the beginning of the next one */
@@ -81,6 +85,8 @@ enum wire_state {
 /* Takes a stream socket (made close-on-exec). `peer` ("rank 2", "the parent")
  * stands in messages. */
 void wire_init(struct wire *w, int fd, const char *peer);
+/* Another slice of time for wire_fill_soon(). */
+void wire_slice(struct wire *w, double seconds);
 /* Closes the socket and frees everything; safe on a zeroed struct with fd -1. */
 void wire_free(struct wire *w);
 
@@ -94,6 +100,8 @@ enum wire_state wire_flush(struct wire *w, struct err *err) ERR_USED;
  * has, a segment without its memory; after it the rest of the stream means
  * nothing. */
 enum wire_state wire_fill(struct wire *w, struct wire_message *m, struct err *err) ERR_USED;
+/* The same, but waits for what is not there yet. WIRE_AGAIN: nothing came, or not all of it. */
+enum wire_state wire_fill_soon(struct wire *w, struct wire_message *m, struct err *err) ERR_USED;
 /* Whether a whole message may already stand in the buffer: poll() would not tell. */
 bool wire_buffered(const struct wire *w);
 

@@ -6,15 +6,14 @@
 #include "harness/session.h"
 #include "harness/worker_parts.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 1000 }; /* an idle rank asks this often whether its parent lives */
-#define SEND_S 60.0      /* a parent that takes no reply for so long has failed itself */
+#define LOOK_S 1.0  /* an idle rank asks this often whether its parent lives */
+#define SEND_S 60.0 /* a parent that takes no reply for so long has failed itself */
 
 struct worker_private {
     struct worker_place start;
@@ -131,7 +130,7 @@ struct segment *worker_reply_segment(struct worker *w, int64_t bytes, struct err
         return NULL;
     }
     struct segment *s = &own->out[own->outs];
-    if (segment_reserve(s, "assay-reply", bytes, err) != ERR_OK) return NULL;
+    if (segment_reserve_pages(s, "assay-reply", bytes, err) != ERR_OK) return NULL;
     own->outs++;
     return s;
 }
@@ -185,12 +184,10 @@ static enum err_code send_error(struct worker *w, const struct err *failed, stru
 static enum err_code wait_taken(struct worker *w, struct err *err)
 {
     struct worker_private *own = w->own;
-    struct pollfd p = {own->wire.fd, POLLIN, 0};
     struct wire_message m;
     for (double until = own->until + SEND_S; parent_lives(w) && clock_seconds() < until;) {
         board_beat(&own->board, w->rank);
-        if (poll(&p, 1, LOOK_MS) <= 0) continue;
-        enum wire_state s = wire_fill(&own->wire, &m, err);
+        enum wire_state s = wire_fill_soon(&own->wire, &m, err);
         if (s == WIRE_AGAIN) continue;
         if (s != WIRE_DONE || m.kind != WIRE_TAKEN || m.call != w->call || m.bytes != 1) break;
         if (m.data[0]) return ERR_OK;
@@ -264,14 +261,10 @@ static enum err_code serve(struct worker *w, const struct worker_task *tasks,
 static bool next_message(struct worker *w, struct wire_message *m, struct err *err)
 {
     struct wire *wire = &w->own->wire;
-    struct pollfd p = {wire->fd, POLLIN, 0};
-    for (bool buffered = wire_buffered(wire);; buffered = false) {
-        if (!buffered && poll(&p, 1, LOOK_MS) <= 0) {
-            if (!parent_lives(w)) return false;
-            continue;
-        }
-        enum wire_state s = wire_fill(wire, m, err);
+    for (;;) {
+        enum wire_state s = wire_fill_soon(wire, m, err);
         if (s != WIRE_AGAIN) return s == WIRE_DONE;
+        if (!parent_lives(w)) return false;
     }
 }
 
@@ -299,6 +292,7 @@ static enum err_code join(struct worker *w, struct err *err)
     w->batch = -1;
     w->samples = "";
     wire_init(&own->wire, p->socket, "the parent");
+    wire_slice(&own->wire, LOOK_S);
     if (board_attach(&own->board, p->board, p->world, err) != ERR_OK ||
         collective_shm_attach(&own->shm, p->shm, p->rank, p->world, p->window, err) != ERR_OK ||
         process_fault_read(&own->fault, p, err) != ERR_OK)

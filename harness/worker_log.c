@@ -58,7 +58,8 @@ static void end_line(struct worker_log *l)
         l->folded[i]++;
         return;
     }
-    keep(l, l->line, n);
+    /* How far a load has come is no last word of a rank that died. */
+    if (!text_starts(l->line, "assay: load: ")) keep(l, l->line, n);
     if (l->out) fprintf(l->out, "assay: rank %d: %s\n", l->rank, l->line);
 }
 

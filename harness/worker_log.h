@@ -1,7 +1,7 @@
 /* worker_log.h: what a rank writes on its stderr, as its parent keeps it: passed on line by line
- * with the rank before it, its end kept for the report, warnings that are known to be harmless
- * folded. Bounded: a rank that writes without end costs no more memory than one that is quiet.
- * Test: tests/test_worker_log.c */
+ * with the rank before it, its end kept for the report (without lines of a load's progress),
+ * warnings that are known to be harmless folded. Bounded: a rank that writes without end costs no
+ * more memory than one that is quiet. Test: tests/test_worker_log.c */
 #ifndef ASSAY_HARNESS_WORKER_LOG_H
 #define ASSAY_HARNESS_WORKER_LOG_H
 

@@ -16,6 +16,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -71,7 +72,7 @@ static enum err_code check_hosts(const struct rendezvous *r, struct err *err)
 static int open_door(struct door *d, int world, struct err *err)
 {
     struct sockaddr_un address;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     snprintf(d->name, sizeof d->name, "assay-%lld-%lld", (long long)getpid(),
              (long long)(1e9 * clock_seconds()));
     socklen_t size = door_address(d, &address);
@@ -166,8 +167,11 @@ static enum err_code enter(const struct launch *l, const struct door *door, doub
     socklen_t size = door_address(door, &address);
     const struct wire_message here = {.kind = WIRE_HELLO, .rank = l->rank};
     struct wire_message m;
+    double left = until - clock_seconds();
+    const struct timeval patience = {.tv_sec = left > 1 ? (time_t)left : 1}; /* a full backlog */
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, size) != 0) {
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0 ||
+        connect(fd, (struct sockaddr *)&address, size) != 0) {
         if (fd >= 0) close(fd);
         return err_sys(err, errno, "launcher|rank %d to the socket of rank 0", l->rank);
     }

@@ -199,7 +199,10 @@ static void fail_rest(struct workers *w)
         snprintf(text, sizeof text, "no word from it within %g s of the first failure",
                  w->o.grace_s);
         workers_fail(w, r, r->state == RANK_ASKED ? WORKER_HUNG : WORKER_NOT_STARTED, text);
-        r->failure.consequence = !r->blamed;
+        /* Who waits in a collective itself only hands the wait on, whoever waits for it. */
+        struct board_place at;
+        bool waits = board_read(&w->board, r->rank, &at) && at.waiting;
+        r->failure.consequence = !r->blamed || waits;
     }
 }
 

@@ -12,6 +12,9 @@
 #include "harness/worker_parts.h"
 #include "harness/workers.h"
 
+/* How long the loop waits at most before it looks at the clock, and at all ranks. */
+enum { WORKERS_TICK_MS = 50 };
+
 enum rank_state {
     RANK_STARTING, /* has not said hello */
     RANK_IDLE,
@@ -50,7 +53,10 @@ struct workers {
     int64_t call; /* the next one's number */
     double asked, until; /* when the call that runs began, and must end */
     double deadline_s;
-    int64_t batch; /* of the call that runs */
+    int only;               /* the rank that it asks; -1: all */
+    int64_t batch;          /* of the call that runs */
+    unsigned char *payload; /* of its request */
+    int64_t payload_room;
     char samples[WORKER_SAMPLES];
     const struct worker_request *request; /* the call that runs; NULL: none */
     struct err refused;                   /* what its `part` said */

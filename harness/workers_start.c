@@ -1,6 +1,7 @@
 /* workers_start.c: a rank as a process; see workers_parts.h. The program runs itself again, so that
  * a rank begins with one thread and no state of its parent's. */
 #include "core/check.h"
+#include "harness/session.h"
 #include "harness/workers_parts.h"
 
 #include <errno.h>
@@ -15,9 +16,11 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CANNOT_RUN 127
+#define REAP_S 5.0
 
 /* The child between fork and exec: the parent may have threads, so nothing here may allocate or
  * lock. */
@@ -101,6 +104,7 @@ enum err_code workers_start_rank(struct workers *w, int rank, struct err *err)
     close(pipes[1]);
     snprintf(peer, sizeof peer, "rank %d", rank);
     wire_init(&r->wire, sockets[0], peer);
+    wire_slice(&r->wire, 1e-3 * WORKERS_TICK_MS);
     r->err_fd = pipes[0];
     r->pid = r->had = pid;
     if (pid < 0) return err_sys(err, failed, "start a rank|rank %d of %d", rank, w->o.world);
@@ -113,11 +117,22 @@ enum err_code workers_start_rank(struct workers *w, int rank, struct err *err)
     return ERR_OK;
 }
 
+/* A killed process is gone at once, but where the kernel cannot let go of it: then it is left. */
+static void reap(struct rank *r)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+    for (double until = clock_seconds() + REAP_S;;) {
+        pid_t got = waitpid(r->pid, &r->status, WNOHANG);
+        if (got == r->pid || (got < 0 && errno != EINTR) || clock_seconds() > until) return;
+        nanosleep(&nap, NULL);
+    }
+}
+
 void workers_end_rank(struct rank *r)
 {
     if (r->pid > 0) {
         kill(r->pid, SIGKILL);
-        while (!r->adopted && waitpid(r->pid, &r->status, 0) < 0 && errno == EINTR) continue;
+        if (!r->adopted) reap(r);
         r->pid = -1;
     }
     shut(r->pidfd);

@@ -11,7 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TICK_MS = 50 };
 #define STATUS_S 1.0 /* from the end of a rank's socket to the end of its process */
 
 /* ---- stderr ---- */
@@ -122,16 +121,19 @@ static void end_of_socket(struct rank *r, const struct err *err)
 }
 
 /* A reply stays in the wire's buffer until the next call, so a rank that is done is not read from:
- * what it sends then, nobody has asked for. */
-static void read_messages(struct workers *w, struct rank *r)
+ * what it sends then, nobody has asked for. `fill` reads; what it waits for is one message. */
+static void take_messages(struct workers *w, struct rank *r,
+                          enum wire_state (*fill)(struct wire *, struct wire_message *,
+                                                  struct err *))
 {
     while (r->wire.fd >= 0 && r->state != RANK_DONE) {
         struct err err = ERR_INIT;
         struct wire_message m;
         char line[ERR_LINE];
-        switch (wire_fill(&r->wire, &m, &err)) {
+        switch (fill(&r->wire, &m, &err)) {
         case WIRE_DONE:
             take_message(w, r, &m);
+            fill = wire_fill;
             break;
         case WIRE_END:
             end_of_socket(r, &err);
@@ -145,6 +147,11 @@ static void read_messages(struct workers *w, struct rank *r)
             return;
         }
     }
+}
+
+static void read_messages(struct workers *w, struct rank *r)
+{
+    take_messages(w, r, wire_fill);
 }
 
 static void send_pending(struct workers *w, struct rank *r)
@@ -199,6 +206,14 @@ static short looked_for(const struct rank *r)
     bool reads = r->state == RANK_ASKED || r->state == RANK_STARTING || r->state == RANK_FAILED;
     bool sends = r->wire.out_sent < r->wire.out_bytes;
     return (short)((reads ? POLLIN : 0) | (sends ? POLLOUT : 0));
+}
+
+/* One rank was asked, and all of it is sent: a short call's reply is waited for in the read itself,
+ * for one tick. What others say or do is seen after it. */
+static void wait_for_one(struct workers *w, struct rank *r)
+{
+    if (r->state == RANK_ASKED && r->wire.fd >= 0 && r->wire.out_sent == r->wire.out_bytes)
+        take_messages(w, r, wire_fill_soon);
 }
 
 /* Waits for news of any rank, `ms` at most, and takes it all. */
@@ -278,8 +293,9 @@ static bool any_open(const struct workers *w)
 
 void workers_watch(struct workers *w)
 {
+    if (w->only >= 0) wait_for_one(w, &w->rank[w->only]);
     while (any_open(w)) {
-        serve(w, TICK_MS);
+        serve(w, WORKERS_TICK_MS);
         double now = clock_seconds();
         for (int i = 0; i < w->o.world; i++) check_hang(w, &w->rank[i], now);
         if (w->failed_at > 0 && now > w->failed_at + w->o.grace_s) return;
@@ -292,6 +308,6 @@ void workers_watch_ends(struct workers *w, double until)
         bool running = false;
         for (int i = 0; i < w->o.world; i++) running |= w->rank[i].pid > 0;
         if (!running || clock_seconds() > until) return;
-        serve(w, TICK_MS);
+        serve(w, WORKERS_TICK_MS);
     }
 }

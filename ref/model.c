@@ -92,15 +92,63 @@ bool pass_is_cut(const struct pass *s)
 
 enum err_code pass_add_up(const struct pass *s, const char *op, double *y, struct err *err)
 {
-    const struct shard_site at = {op, s->layer, s->T, s->c->hidden};
+    const struct shard_site at = {.op = op, .layer = s->layer, .T = s->T, .width = s->c->hidden};
     return shard_reduce(s->shard, &at, y, err);
 }
 
-enum err_code pass_add_up_linear(const struct pass *s, const char *op, double *y, struct err *err)
+/* A part of a sum anew: its op on what it read, with this rank's weights cut from the whole. */
+struct part_again {
+    const struct pass *pass;
+    const struct mla_output *output; /* one of the two */
+    const struct mlp *mlp;
+};
+
+static enum err_code make_again(void *ctx, double *x, struct err *err)
 {
+    const struct part_again *a = ctx;
+    struct layer own;
+    if (shard_layer_again(a->pass->shard, a->pass->layer, &own, err) != ERR_OK) return err->code;
+    if (a->output) {
+        struct mla_output op = *a->output;
+        op.o = &own.o;
+        op.y = x;
+        return mla_output_ref(&op, a->pass->run, err);
+    }
+    struct mlp op = *a->mlp;
+    op.gate = &own.gate;
+    op.up = &own.up;
+    op.down = &own.down;
+    op.y = x;
+    return mlp_ref(&op, a->pass->run, err);
+}
+
+static enum err_code add_up_linear(const struct pass *s, const char *op, struct part_again *again,
+                                   double *y, struct err *err)
+{
+    const struct shard_site at = {.op = op,
+                                  .layer = s->layer,
+                                  .T = s->T,
+                                  .width = s->c->hidden,
+                                  .again = make_again,
+                                  .again_ctx = again};
     if (!pass_is_cut(s)) return ERR_OK;
-    if (pass_add_up(s, op, y, err) == ERR_OK) run_round(s->run, RP_LINEAR, y, s->T * s->c->hidden);
+    if (shard_reduce(s->shard, &at, y, err) == ERR_OK)
+        run_round(s->run, RP_LINEAR, y, s->T * s->c->hidden);
     return err->code;
+}
+
+enum err_code pass_add_up_mlp(const struct pass *s, const char *op, const struct mlp *mlp,
+                              struct err *err)
+{
+    struct part_again again = {.pass = s, .mlp = mlp};
+    return add_up_linear(s, op, &again, mlp->y, err);
+}
+
+static enum err_code add_up_output(const struct pass *s, const struct mla_output *output,
+                                   struct err *err)
+{
+    struct part_again again = {.pass = s, .output = output};
+    return add_up_linear(s, "mla.output", &again, output->y, err);
 }
 
 /* ---- blocks ---- */
@@ -211,7 +259,7 @@ static enum err_code attention(struct pass *s, const struct layer *l, struct err
     if (CALL(s, "mla.core", TAP_ATTN_CORE, mla_core, &core, err) != ERR_OK ||
         emit_heads(s, TAP_ATTN_CORE, c->v_head, s->core, err) != ERR_OK ||
         CALL(s, "mla.output", TAP_ATTN, mla_output, &output, err) != ERR_OK ||
-        pass_add_up_linear(s, "mla.output", s->block, err) != ERR_OK)
+        add_up_output(s, &output, err) != ERR_OK)
         return err->code;
     return pass_emit(s, TAP_ATTN, c->hidden, s->block, err);
 }
@@ -228,7 +276,7 @@ static enum err_code feed_forward(struct pass *s, const struct layer *l, struct 
     if (l->moe) {
         if (pass_experts(s, l, err) != ERR_OK) return err->code;
     } else if (CALL(s, "mlp", TAP_MLP, mlp, &dense, err) != ERR_OK ||
-               pass_add_up_linear(s, "mlp", s->block, err) != ERR_OK) {
+               pass_add_up_mlp(s, "mlp", &dense, err) != ERR_OK) {
         return err->code;
     }
     return pass_emit(s, TAP_MLP, s->c->hidden, s->block, err);
@@ -258,7 +306,7 @@ static enum err_code run_logits(struct pass *s, double *y, struct err *err)
     if (pass_is_cut(s))
         part = arena_alloc(s->run->arena, s->T * head->out, sizeof *part, "logits", err);
     const struct logits op = {.T = s->T, .x = s->h, .head = head, .y = part};
-    const struct shard_site at = {"logits", -1, s->T, head->out};
+    const struct shard_site at = {.op = "logits", .layer = -1, .T = s->T, .width = head->out};
     if (!part || CALL(s, "logits", TAP_LOGITS, logits, &op, err) != ERR_OK) return err->code;
     return pass_is_cut(s) ? shard_gather_columns(s->shard, &at, part, y, err) : ERR_OK;
 }

@@ -115,7 +115,7 @@ enum err_code pass_experts(struct pass *s, const struct layer *l, struct err *er
         return err->code;
     if (c->shared_experts == 0) return ERR_OK;
     if (CALL(s, "moe.shared", TAP_SHARED, mlp, &shared, err) != ERR_OK ||
-        pass_add_up_linear(s, "moe.shared", s->other, err) != ERR_OK ||
+        pass_add_up_mlp(s, "moe.shared", &shared, err) != ERR_OK ||
         pass_emit(s, TAP_SHARED, c->hidden, s->other, err) != ERR_OK)
         return err->code;
     for (int64_t i = 0; i < s->T * c->hidden; i++) s->block[i] += s->other[i];

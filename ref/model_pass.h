@@ -44,9 +44,9 @@ bool pass_is_cut(const struct pass *s);
 /* Makes the partial output y [T, H] of an op whole. */
 enum err_code pass_add_up(const struct pass *s, const char *op, double *y,
                           struct err *err) ERR_USED;
-/* The same for an op that ends in a linear, where linears are cut: its last rounding comes now. */
-enum err_code pass_add_up_linear(const struct pass *s, const char *op, double *y,
-                                 struct err *err) ERR_USED;
+/* The same of a feed-forward's y, where linears are cut: its last rounding comes now. */
+enum err_code pass_add_up_mlp(const struct pass *s, const char *op, const struct mlp *mlp,
+                              struct err *err) ERR_USED;
 
 /* The feed-forward of a layer with experts: block = routed + shared. */
 enum err_code pass_experts(struct pass *s, const struct layer *l, struct err *err) ERR_USED;

@@ -142,15 +142,21 @@ static enum err_code tensor(struct worker *w, struct err *err)
     return err->code == ERR_OK ? worker_reply(w, "f64", 3, err) : err->code;
 }
 
-/* A tensor that lies elsewhere, copied into the reply's shared memory: bytes of sevens. */
+/* A tensor that lies elsewhere: bytes of sevens. */
+static enum err_code source(struct worker *w, struct err *err)
+{
+    size_t n = (size_t)number(w);
+    w->state = malloc(n);
+    w->forget = free;
+    if (!w->state) return err_set(err, ERR_MEMORY, "source|rank %d|no memory|%zu", w->rank, n);
+    memset(w->state, 7, n);
+    return ERR_OK;
+}
+
+/* The same, copied into the reply's shared memory. */
 static enum err_code copy(struct worker *w, struct err *err)
 {
     size_t n = (size_t)number(w);
-    if (!w->state) {
-        w->state = malloc(n);
-        w->forget = free;
-        if (w->state) memset(w->state, 7, n);
-    }
     struct segment *s = worker_reply_segment(w, (int64_t)n, err);
     if (s && w->state) memcpy(s->data, w->state, n);
     return err->code;
@@ -199,12 +205,12 @@ static enum err_code end_dirty(struct worker *w, struct err *err)
 }
 
 static const struct worker_task tasks[] = {
-    {"echo", echo},         {"nothing", nothing},   {"count", count},
-    {"fail one", fail_one}, {"fail all", fail_all}, {"fail alone", fail_alone},
-    {"storm", storm},       {"skip", go_past},      {"flood", flood},
-    {"complain", complain}, {"tensor", tensor},     {"copy", copy},
-    {"add one", add_one},   {"sleep", sleep_long},  {"end dirty", end_dirty},
-    {"pieces", pieces},     {NULL, NULL},
+    {"echo", echo},           {"nothing", nothing},   {"count", count},
+    {"fail one", fail_one},   {"fail all", fail_all}, {"fail alone", fail_alone},
+    {"storm", storm},         {"skip", go_past},      {"flood", flood},
+    {"complain", complain},   {"tensor", tensor},     {"source", source},
+    {"copy", copy},           {"add one", add_one},   {"sleep", sleep_long},
+    {"end dirty", end_dirty}, {"pieces", pieces},     {NULL, NULL},
 };
 
 /* ---- for tests ---- */

@@ -98,12 +98,13 @@ static enum err_code run_part(const struct shard_run *r, struct shared *shared,
     struct tokens tokens = *r->tokens;
     if (r->replace) sink.replace = replace;
     shard_of(&r->plan, l.model.config, all->rank, &s);
+    s.replicas_agree = r->replicas_agree;
     if (r->fault) {
         if (shard_fault_parse(&fault, r->fault, &r->plan, err) != ERR_OK) return err->code;
         s.fault = &fault;
     }
     if (shard_join(&s, all, &tensor, err) != ERR_OK ||
-        shard_model_open(&part, &l.model, &s, err) != ERR_OK)
+        shard_model_open(&part, &r->loaded->model, &s, err) != ERR_OK)
         return err->code;
     l.model = part.model;
     struct shard_run mine = *r;

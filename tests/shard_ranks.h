@@ -15,7 +15,8 @@ struct shard_run {
     const char *fault; /* NULL: none. Every rank has it */
     /* Before its run: what a rank does differently. NULL: nothing. */
     void (*differ)(int rank, struct shard_run *run, struct tokens *tokens);
-    bool replace; /* rank 0's sink doubles "layers.0.q" and adds 1 to "layers.0.attn" */
+    bool replicas_agree; /* struct shard's */
+    bool replace;        /* rank 0's sink doubles "layers.0.q" and adds 1 to "layers.0.attn" */
 };
 
 struct shard_outcome {

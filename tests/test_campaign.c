@@ -232,6 +232,13 @@ static void effect__is_told_in_bounds__of_its_own(void **state)
     assert_true(small > 0 && small < 1);
     x[0] = 0x7fc0;
     assert_true(isinf(campaign_effect(b, &loaded, &other, at, NULL)));
+    assert_int_equal(subject_differ(&b->subject, &other, 0), at);
+    uint16_t *own = b->subject.data[at], kept = own[0];
+    own[0] = 0xffc1; /* a NaN of other bits */
+    assert_int_equal(subject_differ(&b->subject, &other, 0), -1);
+    own[0] = 0x7f80; /* infinite */
+    assert_int_equal(subject_differ(&b->subject, &other, 0), at);
+    own[0] = kept;
     subject_free(&other);
     campaign_bases_free(&c);
     loaded_close(&loaded);

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const *set; /* "NAME=VALUE", NULL at the end */
 
@@ -49,10 +50,19 @@ static void read__knows_every_launcher(void **state)
                            "OMPI_COMM_WORLD_LOCAL_RANK=0", "OMPI_COMM_WORLD_LOCAL_SIZE=2"),
                   "mpirun (Open MPI)", 2, 4, 0);
     assert_launch(LAUNCHED("PMI_RANK=0", "PMI_SIZE=1"), "mpirun (PMI)", 0, 1, -1);
+    assert_int_equal(l.hosts, -1);
     l = LAUNCHED("SLURM_PROCID=3", "SLURM_NTASKS=4", "SLURM_LOCALID=1", "SLURM_STEP_ID=0",
-                 "SLURM_LAUNCH_NODE_IPADDR=10.0.0.1");
+                 "SLURM_LAUNCH_NODE_IPADDR=10.0.0.1", "SLURM_NNODES=3", "SLURM_STEP_NUM_NODES=1",
+                 "SLURM_NODELIST=node[1-3]", "SLURM_STEP_NODELIST=node2");
     assert_launch(l, "srun", 3, 4, 1);
-    assert_string_equal(l.host, "10.0.0.1");
+    assert_string_equal(l.host, ""); /* where srun was called, not where rank 0 is */
+    assert_int_equal(l.hosts, 1);
+    assert_string_equal(l.nodes, "node2");
+    l = LAUNCHED("SLURM_PROCID=3", "SLURM_NTASKS=4", "SLURM_STEP_ID=0", "SLURM_NNODES=2",
+                 "SLURM_NODELIST=node[1-2]", "MASTER_ADDR=node1", "MASTER_PORT=29500");
+    assert_int_equal(l.hosts, 2);
+    assert_string_equal(l.nodes, "node[1-2]");
+    assert_string_equal(l.host, "node1");
     assert_launch(LAUNCHED("ASSAY_RANK=1", "ASSAY_WORLD=2", "ASSAY_LOCAL_RANK=1"), "assay", 1, 2,
                   1);
 }
@@ -87,6 +97,9 @@ static void read__refuses_what_cannot_be(void **state)
         {{"RANK=0", "WORLD_SIZE=2", "LOCAL_RANK=2"}, "torchrun: LOCAL_RANK", "\"2\""},
         {{"RANK=0", "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=3"}, "torchrun: LOCAL_WORLD_SIZE", "\"3\""},
         {{"RANK=0", "WORLD_SIZE=2", "MASTER_PORT=65536"}, "torchrun: MASTER_PORT", "\"65536\""},
+        {{"SLURM_PROCID=0", "SLURM_NTASKS=2", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_NODES=3"},
+         "srun: SLURM_STEP_NUM_NODES",
+         "\"3\""},
         {{"RANK=0", "WORLD_SIZE=2", "PMI_RANK=1", "PMI_SIZE=2"},
          "two at once",
          "rank 1 of 2 by mpirun (PMI)"},
@@ -101,6 +114,47 @@ static void read__refuses_what_cannot_be(void **state)
         (void)!launch_read_from(&l, get, &err);
         assert_err(&err, ERR_INPUT, "launcher", rows[i].where, rows[i].found, NULL);
         assert_true(err.wanted[0]);
+    }
+}
+
+/* Ranks share memory: several hosts are refused on every rank, by name, before anything waits. */
+static void hosts__are_one_or_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set[7], *where, *found;
+    } rows[] = {
+        {{"SLURM_PROCID=3", "SLURM_NTASKS=4", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_NODES=2",
+          "SLURM_STEP_NODELIST=node[1-2]"},
+         "srun: rank 3, on host",
+         "2 hosts: node[1-2]"},
+        {{"SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_STEP_ID=0", "SLURM_NNODES=4"},
+         "srun: rank 0, on host",
+         "4 hosts"},
+        {{"RANK=5", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=4", "LOCAL_RANK=1"},
+         "torchrun: rank 5, on host",
+         "4 of the 8 ranks on this host"},
+        {{"OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_SIZE=2"},
+         "mpirun (Open MPI): rank 2, on host",
+         "2 of the 4 ranks on this host"},
+        {{"RANK=5", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=8"}, NULL, NULL},
+        {{"RANK=5", "WORLD_SIZE=8"}, NULL, NULL}, /* not said: they tell each other their hosts */
+        {{"SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_NODES=1"},
+         NULL,
+         NULL},
+    };
+    char own[64] = "";
+    (void)gethostname(own, sizeof own - 1);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct launch l = launched(rows[i].set);
+        struct err err = ERR_INIT;
+        (void)!launch_check_hosts(&l, &err);
+        if (!rows[i].where) {
+            assert_ok(&err);
+            continue;
+        }
+        assert_err(&err, ERR_USAGE, "launcher", rows[i].where, rows[i].found, "share memory");
+        assert_non_null(strstr(err.where, own));
     }
 }
 
@@ -122,6 +176,7 @@ int main(void)
         cmocka_unit_test(read__takes_an_allocation_without_a_step_for_no_launcher),
         cmocka_unit_test(read__takes_two_launchers_that_agree),
         cmocka_unit_test(read__refuses_what_cannot_be),
+        cmocka_unit_test(hosts__are_one_or_refused),
         cmocka_unit_test(read__looks_at_the_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,12 +73,59 @@ static void forward__gives_the_taps_of_one_process__under_every_cut(void **state
         {{"forward", DSV3, "--tokens", DSV3_TOKENS, F64}, {"--tp", "4"}},
         {{"forward", DSV3, "--tokens", DSV3_TOKENS, F64}, {"--tp", "2", "--ep", "2"}},
         {{"forward", DSV3, "--tokens", DSV3_TOKENS, F64}, {"--tp", "1"}},
+        {{"forward", DSV3, "--tokens", "1,420,348,395,7", F64}, {"--tp", "8"}},
+        {{"forward", DSV3, "--tokens", "1,420,348,395,7", F64}, {"--tp", "4", "--ep", "2"}},
+        {{"forward", DSV3, "--tokens", "1,420,348,395,7", F64},
+         {"--tp", "2", "--ep", "4", "--expert-map", "round-robin"}},
+        {{"forward", K25, "--tokens", "1,420,348,395,7", F64}, {"--tp", "8"}},
+        {{"forward", K25, "--tokens", "1,420,348,395,7", F64},
+         {"--tp", "4", "--ep", "2", "--redundant", "3"}},
         {{"forward", K25, "--tokens", K25_TOKENS, F64}, {"--ep", "2"}},
         {{"forward", K25, "--tokens", K25_TOKENS, F64},
          {"--ep", "4", "--expert-map", "round-robin", "--redundant", "2"}},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         assert_forward_equal(state, &pairs[i], 1e-12);
+}
+
+/* Shapes of our own: no latent for queries, wide heads; widths that eight ranks share. */
+static void forward__gives_the_taps_of_one_process__of_other_shapes(void **state)
+{
+    static const struct {
+        int heads, q_lora, v, inner, experts, dense;
+        const char *cut[4];
+    } shapes[] = {
+        {16, 0, 24, 64, 8, 160, {"--tp", "8"}},
+        {8, 24, 8, 40, 12, 96, {"--tp", "8"}},
+        {12, 0, 16, 48, 16, 72, {"--tp", "4", "--ep", "2"}},
+        {6, 24, 16, 36, 9, 48, {"--tp", "2", "--ep", "3"}},
+    };
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const char *path = file_in(state, "config.json");
+        write_text(
+            path,
+            textf("{\"architectures\": [\"DeepseekV3ForCausalLM\"], \"model_type\": "
+                  "\"deepseek_v3\", \"vocab_size\": 96, \"hidden_size\": 48, "
+                  "\"intermediate_size\": %d, \"moe_intermediate_size\": %d, "
+                  "\"num_hidden_layers\": 3, \"num_attention_heads\": %d, "
+                  "\"num_key_value_heads\": %d, \"n_shared_experts\": 1, \"n_routed_experts\": "
+                  "%d, \"num_experts_per_tok\": 3, \"routed_scaling_factor\": 2.5, "
+                  "\"kv_lora_rank\": 32, \"q_lora_rank\": %s, \"qk_rope_head_dim\": 8, "
+                  "\"v_head_dim\": %d, \"qk_nope_head_dim\": 16, \"n_group\": 1, "
+                  "\"topk_group\": 1, \"topk_method\": \"noaux_tc\", \"scoring_func\": "
+                  "\"sigmoid\", \"norm_topk_prob\": true, \"first_k_dense_replace\": 1, "
+                  "\"moe_layer_freq\": 1, \"hidden_act\": \"silu\", "
+                  "\"max_position_embeddings\": 4096, \"rms_norm_eps\": 1e-6, \"rope_theta\": "
+                  "10000, \"rope_scaling\": null, \"tie_word_embeddings\": false, "
+                  "\"torch_dtype\": \"bfloat16\"}",
+                  shapes[i].dense, shapes[i].inner, shapes[i].heads, shapes[i].heads,
+                  shapes[i].experts, shapes[i].q_lora ? textf("%d", shapes[i].q_lora) : "null",
+                  shapes[i].v));
+        struct pair p = {
+            {"forward", textf("synth:%s?seed=%zu", path, i), "--tokens", "1,42,34,95,7", F64}, {0}};
+        memcpy(p.cut, shapes[i].cut, sizeof shapes[i].cut);
+        assert_forward_equal(state, &p, 1e-12);
+    }
 }
 
 static void forward__gives_the_taps_of_one_process__in_steps_and_batches(void **state)
@@ -152,6 +199,9 @@ static void dump__says_how_many_ranks_made_it(void **state)
     assert_ok(&err);
     assert_string_equal(st_meta(&f, "assay.tp"), "2");
     assert_string_equal(st_meta(&f, "assay.ep"), "2");
+    assert_string_equal(st_meta(&f, "assay.expert_map"), "contiguous");
+    assert_string_equal(st_meta(&f, "assay.redundant"), "0");
+    assert_string_equal(st_meta(&f, "assay.reduce"), "f32");
     st_close(&f);
 }
 
@@ -234,6 +284,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(forward__gives_the_taps_of_one_process__under_every_cut),
+        TEST(forward__gives_the_taps_of_one_process__of_other_shapes),
         TEST(forward__gives_the_taps_of_one_process__in_steps_and_batches),
         TEST(forward__gives_the_bits_of_one_process__with_one_rank),
         TEST(forward__gives_the_bits_of_one_process__where_a_decode_is_absorbed),
@@ -243,5 +294,6 @@ int main(void)
         TEST(extract__gives_the_same_samples__and_says_how_it_was_run),
         TEST(run__is_refused__where_ranks_cannot_do_it),
     };
+    setenv("ASSAY_LOAD_LINE_S", "3600", 1); /* how far a slow build has come is no complaint */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,7 +137,8 @@ static void assert_named(void **state, const char *id, int rank, int step, const
 {
     struct err err;
     struct session_options o = over(2, 2, textf("%s@rank=%d,call=1,step=%d", id, rank, step));
-    if (strcmp(id, "proc.hang") == 0) o.ranks.timeout_s = 0.5;
+    /* Longer than a loaded machine leaves a rank that works without a turn. */
+    if (strcmp(id, "proc.hang") == 0) o.ranks.timeout_s = 3;
     json_t *ranks = forward_fails(state, &o, &err);
     const json_t *first = json_array_get(ranks, 0);
     assert_int_equal(err.code, ERR_PROCESS);
@@ -351,6 +352,28 @@ static void extract__goes_on_past_a_bad_sample__with_skip_bad(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, both_setup, both_teardown)
 
+/* Of a rank that waits and of the one that it waits for, each line says which: a run that takes
+ * long shows who reads what. */
+static void rank__shows_what_it_loads(void **state)
+{
+    struct cli r;
+    setenv("ASSAY_LOAD_LINE_S", "0.05", 1);
+    setenv("ASSAY_RANK_FAULT", "proc.hang@rank=1,call=1,step=30", 1);
+    cli(&r, "forward", K25, "--tokens", "1,2,3,4", "--ep", "2", "--rank-timeout", "2", "--out",
+        textf("%s/out", (const char *)*state));
+    unsetenv("ASSAY_LOAD_LINE_S");
+    unsetenv("ASSAY_RANK_FAULT");
+    assert_int_equal(r.status, 3);
+    for (int i = 0; i < 2; i++) {
+        const char *line = strstr(r.err, textf("rank %d: assay: load: ", i));
+        if (!line) fail_msg("rank %d shows no progress:\n%s", i, r.err);
+        assert_non_null(strstr(line, "of up to"));
+        assert_non_null(strstr(line, ", layer "));
+    }
+    assert_null(strstr(r.err, "its stderr ends")); /* with that: it is no last word */
+    cli_free(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -361,6 +384,7 @@ int main(void)
         TEST(hung_rank_alone__is_named_too),
         TEST(rank_that_dies_at_the_opening__is_named),
         TEST(broken_reply__ends_the_run_with_its_rank),
+        TEST(rank__shows_what_it_loads),
         TEST(verb__says_the_first_cause_and_lists_the_ranks),
         TEST(every_verb__names_a_dead_rank),
         TEST(extract__names_the_samples_of_a_lost_batch__and_can_be_taken_up),

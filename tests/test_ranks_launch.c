@@ -1,5 +1,5 @@
-/* test_ranks_launch.c: ranks that somebody else has started, by the variables that torchrun sets:
- * they find each other, give what one process gives, and end with each other. */
+/* test_ranks_launch.c: ranks that somebody else has started, by the variables that torchrun and
+ * srun set: they find each other, give what one process gives, and end with each other. */
 #include "tests/cli.h"
 
 #include <signal.h>
@@ -28,9 +28,32 @@ static void be(int rank, int world)
     setenv("MASTER_PORT", textf("%d", 40000 + (int)(getpid() % 2000) * 8 + meetings), 1);
 }
 
+/* The same as srun says it, of a step on one host; it tells no address. */
+static void be_task(int rank, int world)
+{
+    setenv("SLURM_STEP_ID", "0", 1);
+    setenv("SLURM_PROCID", textf("%d", rank), 1);
+    setenv("SLURM_LOCALID", textf("%d", rank), 1);
+    setenv("SLURM_NTASKS", textf("%d", world), 1);
+    setenv("SLURM_STEP_NUM_NODES", "1", 1);
+    setenv("SLURM_STEP_NODELIST", "node1", 1);
+    setenv("SLURM_LAUNCH_NODE_IPADDR", "192.0.2.1", 1); /* of no host */
+}
+
 static void be_nobody(void)
 {
-    static const char *const names[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
+    static const char *const names[] = {"RANK",
+                                        "WORLD_SIZE",
+                                        "MASTER_ADDR",
+                                        "MASTER_PORT",
+                                        "LOCAL_WORLD_SIZE",
+                                        "SLURM_STEP_ID",
+                                        "SLURM_PROCID",
+                                        "SLURM_LOCALID",
+                                        "SLURM_NTASKS",
+                                        "SLURM_STEP_NUM_NODES",
+                                        "SLURM_STEP_NODELIST",
+                                        "SLURM_LAUNCH_NODE_IPADDR"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) unsetenv(names[i]);
 }
 
@@ -60,6 +83,41 @@ static void forward__over_a_launchers_ranks__gives_the_taps_of_one_process(void 
     json_decref(j);
     for (int i = 0; i < 3; i++) assert_int_equal(cli_wait(others[i]), 0);
     assert_true(largest_relative(many, one) <= 1e-12);
+}
+
+static void forward__over_the_tasks_of_a_slurm_step__gives_the_taps_of_one_process(void **state)
+{
+    const char *one = file_in(state, "one"), *many = file_in(state, "many");
+    const char *const words[] = {
+        "forward", K25,    "--tokens", TOKENS,  "--precision", "f64", "--dump-dtype",
+        "f64",     "--tp", "2",        "--out", many,          NULL};
+    json_decref(cli_passes("forward", K25, "--tokens", TOKENS, "--precision", "f64", "--dump-dtype",
+                           "f64", "--out", one));
+    be_task(1, 2);
+    pid_t other = cli_start(words);
+    be_task(0, 2);
+    json_t *j = cli_passed(words, __FILE__, __LINE__);
+    assert_int_equal(field_int(j, "tp"), 2);
+    json_decref(j);
+    assert_int_equal(cli_wait(other), 0);
+    assert_true(largest_relative(many, one) <= 1e-12);
+}
+
+/* Each rank says so itself, at once: none waits for one of another host. */
+static void ranks__on_two_hosts_are_refused(void **state)
+{
+    const char *out = file_in(state, "out");
+    be_task(1, 2);
+    setenv("SLURM_STEP_NUM_NODES", "2", 1);
+    setenv("SLURM_STEP_NODELIST", "node[1-2]", 1);
+    cli_refuses(state, ((struct refusal){2, "launcher", "srun: rank 1", "node[1-2]", "one host"}),
+                "forward", K25, "--tokens", "1,2", "--tp", "2", "--out", out);
+    be_nobody();
+    be(0, 2);
+    setenv("LOCAL_WORLD_SIZE", "1", 1);
+    cli_refuses(state,
+                ((struct refusal){2, "launcher", "torchrun: rank 0", "1 of the 2 ranks", NULL}),
+                "forward", K25, "--tokens", "1,2", "--tp", "2", "--out", out);
 }
 
 static void rank_that_never_comes__is_named(void **state)
@@ -120,9 +178,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(forward__over_a_launchers_ranks__gives_the_taps_of_one_process),
+        TEST(forward__over_the_tasks_of_a_slurm_step__gives_the_taps_of_one_process),
+        TEST(ranks__on_two_hosts_are_refused),
         TEST(rank_that_never_comes__is_named),
         TEST(launcher__is_asked_for_as_many_ranks_as_the_cut_has),
         TEST(ranks__end_with_rank_0),
     };
+    setenv("ASSAY_LOAD_LINE_S", "3600", 1); /* how far a slow build has come is no complaint */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -313,7 +313,7 @@ static void model__of_one_rank_is_the_whole(void **state)
     struct shard_model part;
     struct err err = ERR_INIT;
     double x[3] = {1.0 / 3, 2, 3}, y[3];
-    const struct shard_site at = {"mla.output", 2, 1, 3};
+    const struct shard_site at = {.op = "mla.output", .layer = 2, .T = 1, .width = 3};
     const struct shard_plan p = shard_plan_alone();
     golden_open(&g, "tiny-dsv3");
     (void)!loaded_open(&l, g.model, &err);
@@ -379,7 +379,7 @@ static void reduce__asks_the_right_group_once(void **state)
         struct shard s;
         struct err err = ERR_INIT;
         double x[6] = {1, 2, 3, 4, 5, 6};
-        const struct shard_site at = {rows[i].op, rows[i].layer, 2, 3};
+        const struct shard_site at = {.op = rows[i].op, .layer = rows[i].layer, .T = 2, .width = 3};
         shard_of(&p, &c, 0, &s);
         s.all = &all;
         s.tensor = &tensor;

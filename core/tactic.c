@@ -11,6 +11,7 @@ static const struct choice {
     const char *names[8]; /* ends with NULL */
 } choices[] = {
     {"mla.prefill", {"wgmma", "mma", NULL}},
+    {"mla.decode", {"parts", "spread", NULL}}, /* of compute capability 9.0 */
 };
 
 enum { CHOICES = sizeof choices / sizeof choices[0] };

@@ -58,5 +58,9 @@ struct gpu_mla_core {
 /* Chooses a kernel by form and sizes; a row's bits depend on its own sequence and on what its
  * context length implies, never on the other rows of the batch. */
 enum err_code gpu_mla_core(struct gpu *g, const struct gpu_mla_core *op, struct err *err) ERR_USED;
+/* The attention of the absorbed form without its projections: o_latent [rows, heads, L] from
+ * q_latent [rows, heads, L] and the roped columns of op->q; kv_b and y are not used. */
+enum err_code gpu_mla_attend(struct gpu *g, const struct gpu_mla_core *op, const bf16 *q_latent,
+                             bf16 *o_latent, struct err *err) ERR_USED;
 
 #endif

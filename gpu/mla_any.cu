@@ -125,5 +125,5 @@ enum err_code mla_any(struct gpu *g, struct mla_attend *a, struct err *err)
     dim3 grid((unsigned)(a->rows * a->most), (unsigned)a->heads); /* most: at least 1 */
     if (GPU_LAUNCH(g, err, "mla_any", "", grid, dim3(THREADS), 0, attend_any, *a) != ERR_OK)
         return err->code;
-    return mla_merge(g, a, false, err);
+    return mla_merge(g, a, 0, err);
 }

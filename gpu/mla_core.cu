@@ -22,15 +22,19 @@ static void count_parts(const struct gpu_rows *r, int64_t first, struct mla_atte
 {
     a->most = r->context_max > 0 ? mla_parts_most(r->context_max) : 1;
     a->parts = a->rows * a->most;
+    a->longest = mla_part_tokens(r->context_max);
     if (!r->host) return;
     a->most = 1;
-    a->parts = 0;
+    a->parts = a->longest = 0;
     for (int64_t i = first; i < first + a->rows; i++) {
         const int64_t *extra;
         int64_t span = rows_span(r->host, i), extras = rows_extras(r->host, i, &extra);
-        int64_t parts = mla_parts((span > 0 ? span : 0) + extras);
+        int64_t seen = (span > 0 ? span : 0) + extras;
+        int64_t parts = mla_parts(seen), tokens = mla_part_tokens(seen);
+        if (tokens > seen) tokens = seen;
         a->parts += parts;
         if (parts > a->most) a->most = parts;
+        if (tokens > a->longest) a->longest = tokens;
     }
 }
 

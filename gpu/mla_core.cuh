@@ -18,6 +18,7 @@ struct mla_keys {
     const bf16 *key, *value, *rope;
     int64_t step, rope_step; /* from token to token */
     int64_t head;            /* from head to head, of key and value */
+    int64_t entries;         /* of the paged cache, from `key` on */
 };
 
 /* y[row][head] = sum over the slots it sees of softmax(scale * (q . key + q_rope . rope)) value */
@@ -31,12 +32,16 @@ struct mla_attend {
     struct mla_keys keys;
     const bf16 *q, *q_rope; /* steps from row to row and from head to head: */
     int64_t q_row, q_head, rope_row, rope_head;
-    bf16 *y;        /* [rows, heads, W] */
-    int64_t parts;  /* host: how many there are, or at most are */
-    int64_t most;   /* host: parts of one row, at most */
-    float *part;    /* [parts, heads, W] weighted sums */
-    float2 *stat;   /* [parts, heads]: t that weights are relative to, sum of weights */
-    int32_t *first; /* [rows]: the number of a row's first part */
+    bf16 *y;         /* [rows, heads, W] */
+    int64_t parts;   /* host: how many there are, or at most are */
+    int64_t most;    /* host: parts of one row, at most */
+    int64_t longest; /* host: tokens of one part, at most */
+    bool overlap; /* host: what the cache and the rows hold was written before the launch before */
+    float *part;  /* [parts, heads, W] weighted sums */
+    float2 *stat; /* [parts, heads]: t that weights are relative to, sum of weights */
+    int32_t *first; /* [rows]: the number of a row's first part; where places is not 0: */
+    int64_t places; /* first part of row r is number r * places */
+    char *weights;  /* of the blocks that share a part, or NULL (gpu/mla_decode_spread.cu) */
 };
 
 enum { MLA_ROWS = 256 }; /* rows of one launch: what a plan in shared memory has room for */
@@ -62,7 +67,7 @@ enum err_code mla_any(struct gpu *g, struct mla_attend *a, struct err *err) ERR_
 /* K = W = 512, R = 64, keys of the paged cache whose value is the key. */
 enum err_code mla_decode(struct gpu *g, struct mla_attend *a, struct err *err) ERR_USED;
 /* The same on sm_90a; mla_decode() calls it where it can run. */
-enum err_code mla_decode_wgmma(struct gpu *g, const struct mla_attend *a, struct err *err) ERR_USED;
+enum err_code mla_decode_wgmma(struct gpu *g, struct mla_attend *a, struct err *err) ERR_USED;
 bool mla_decode_has_wgmma(const struct gpu *g);
 /* q_latent [rows, heads, L] = U^T q_nope, rounded (RP_Q_LATENT); y [rows, heads, V] = G o_latent.
  */
@@ -72,9 +77,9 @@ enum err_code mla_project_values(struct gpu *g, const struct gpu_mla_core *op, c
                                  struct err *err) ERR_USED;
 /* Scratch for parts. */
 enum err_code mla_parts_new(struct gpu *g, struct mla_attend *a, struct err *err) ERR_USED;
-/* y from the parts, in ascending order; zeros where a row sees nothing. `single`: rows of one part
+/* y from the parts, in ascending order; zeros where a row sees nothing. Rows of 1 to `done` parts
  * are in y already. */
-enum err_code mla_merge(struct gpu *g, const struct mla_attend *a, bool single,
+enum err_code mla_merge(struct gpu *g, const struct mla_attend *a, int done,
                         struct err *err) ERR_USED;
 
 /* One sequence of the expanded form with P = 128, R = 64, V = 128: rows [0, T) see [0, context - T
@@ -132,6 +137,67 @@ __device__ static inline float mla_exp2(float x)
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
+}
+
+/* Part after part is added to a row's result, in ascending order: every merge adds up in this way,
+ * so a row has the same bits from each. */
+struct mla_sum {
+    float sum, v[4];
+};
+
+__device__ static inline void mla_add_part(struct mla_sum *s, float2 stat, float largest, float4 x)
+{
+    float weight = mla_exp2(stat.x - largest);
+    s->sum = fmaf(weight, stat.y, s->sum);
+    s->v[0] = fmaf(weight, x.x, s->v[0]);
+    s->v[1] = fmaf(weight, x.y, s->v[1]);
+    s->v[2] = fmaf(weight, x.z, s->v[2]);
+    s->v[3] = fmaf(weight, x.w, s->v[3]);
+}
+
+/* Four columns; zeros where there was no part. */
+__device__ static inline void mla_put_sum(const struct mla_sum *s, int n, bf16 *y)
+{
+    __nv_bfloat162 out[2] = {};
+    if (n) {
+        out[0] = __floats2bfloat162_rn(s->v[0] / s->sum, s->v[1] / s->sum);
+        out[1] = __floats2bfloat162_rn(s->v[2] / s->sum, s->v[3] / s->sum);
+    }
+    *(uint2 *)y = make_uint2(*(uint32_t *)&out[0], *(uint32_t *)&out[1]);
+}
+
+/* Columns [column, column + 4) of HEADS heads, `next` apart from `head` on and below `end`, of a
+ * row of n <= MLA_PARTS parts from `first` on. All loads are on their way before the first is used;
+ * what they load may have been written by other blocks in this launch. */
+template <int HEADS>
+__device__ static inline void mla_merge_few(const struct mla_attend &a, int row, int first, int n,
+                                            int head, int next, int end, int column)
+{
+    float2 stat[HEADS][MLA_PARTS];
+    float4 x[HEADS][MLA_PARTS];
+#pragma unroll
+    for (int h = 0; h < HEADS; h++) {
+#pragma unroll
+        for (int i = 0; i < MLA_PARTS; i++) {
+            if (i >= n || head + h * next >= end) continue;
+            int64_t at = (int64_t)(first + i) * a.heads + head + h * next;
+            stat[h][i] = __ldcg(a.stat + at);
+            x[h][i] = __ldcg((const float4 *)(a.part + at * a.W + column));
+        }
+    }
+#pragma unroll
+    for (int h = 0; h < HEADS; h++) {
+        struct mla_sum s = {};
+        float largest = -INFINITY;
+        if (head + h * next >= end) continue;
+#pragma unroll
+        for (int i = 0; i < MLA_PARTS; i++)
+            if (i < n) largest = fmaxf(largest, stat[h][i].x);
+#pragma unroll
+        for (int i = 0; i < MLA_PARTS; i++)
+            if (i < n) mla_add_part(&s, stat[h][i], largest, x[h][i]);
+        mla_put_sum(&s, n, a.y + (row * a.heads + head + h * next) * a.W + column);
+    }
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* mla_decode.cu: absorbed attention over the paged cache with mma.sync, sm_80 and newer; where
- * gpu/mla_decode_wgmma.cu can run, that. Contract: gpu/mla_core.cuh.
+ * the kernels of gpu/mla_decode_choose.cu can run, those. Contract: gpu/mla_core.cuh.
  *
  * A block is TALL heads of one part of one row, at 32 tokens a tile. For the scores the warps
  * divide heads by 16 and tokens by what is left; for the values, heads by 32 and the 512 columns by
@@ -235,6 +235,7 @@ __global__ static void __launch_bounds__(DECODE_THREADS, 1) decode_mma(struct ml
     struct decode_shared<S> *sh =
         (struct decode_shared<S> *)(shared + S::QUERY_BYTES + S::STAGE_COUNT * TILE_BYTES);
     plan_parts(a, &sh->plan);
+    tell_merge(a, &sh->plan);
     int items = sh->plan.first[MLA_ROWS] * (((int)a.heads + S::TALL - 1) / S::TALL);
     for (int item = blockIdx.x; item < items; item += gridDim.x) {
         attend_part(a, find_part(a, &sh->plan, item, S::TALL), smem_of(shared), sh);
@@ -261,12 +262,11 @@ enum err_code mla_decode(struct gpu *g, struct mla_attend *a, struct err *err)
 {
     typedef decode_shape<64, 2> tall;
     typedef decode_shape<32, 1> low; /* cards with 99 KB a block */
+    if (mla_decode_has_wgmma(g)) return mla_decode_wgmma(g, a, err);
     if (mla_parts_new(g, a, err) != ERR_OK) return err->code;
-    if (mla_decode_has_wgmma(g))
-        (void)!mla_decode_wgmma(g, a, err);
-    else if (a->heads > 32 && g->shared_max >= tall::SHARED)
+    if (a->heads > 32 && g->shared_max >= tall::SHARED)
         (void)!launch<tall>(g, a, "64 heads, 32 tokens, 2 stages", err);
     else
         (void)!launch<low>(g, a, "32 heads, 32 tokens, 1 stage", err);
-    return err->code == ERR_OK ? mla_merge(g, a, true, err) : err->code;
+    return err->code == ERR_OK ? mla_merge(g, a, 1, err) : err->code;
 }

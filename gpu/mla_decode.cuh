@@ -24,7 +24,7 @@ struct decode_part {
     bool single; /* the row's only part */
 };
 
-/* Fills the plan; all threads, at least MLA_ROWS. Also tells the merge. */
+/* Fills the plan; all threads, at least MLA_ROWS. */
 __device__ static inline void plan_parts(const struct mla_attend &a, struct decode_plan *plan)
 {
     int row = threadIdx.x, lane = row % 32, seen = 0, before = 0;
@@ -42,8 +42,14 @@ __device__ static inline void plan_parts(const struct mla_attend &a, struct deco
         plan->seen[row] = seen;
     }
     if (row == MLA_ROWS - 1) plan->first[MLA_ROWS] = before + upto;
-    if (row < a.rows && blockIdx.x == 0) a.first[row] = before + upto - n;
     __syncthreads();
+}
+
+/* The merge learns from the first block where the parts of a row begin. */
+__device__ static inline void tell_merge(const struct mla_attend &a, const struct decode_plan *plan)
+{
+    int row = threadIdx.x;
+    if (row < a.rows && blockIdx.x == 0) a.first[row] = plan->first[row];
 }
 
 /* Item i of the work list: parts in order, the blocks of `tall` heads of one part side by side. */

@@ -1,26 +1,24 @@
 /* mla_decode_wgmma.cu: absorbed attention over the paged cache with the warpgroup products of
- * sm_90a. Contract: gpu/mla_core.cuh; elsewhere: gpu/mla_decode.cu.
+ * sm_90a, for batches that fill the card. Contract: gpu/mla_decode_sm90.cuh; small batches:
+ * gpu/mla_decode_spread.cu.
  *
  * A block is 64 heads of one part of one row, and takes part after part; tokens flow through two
  * tiles of 64 in shared memory. Three roles, each in warps of its own:
- *   copiers  a warpgroup: latents from the paged cache into tiles
+ *   copiers  a warpgroup: latents from the paged cache into tiles, by the copy engine where a tile
+ *            is whole and lies in one block of the cache
  *   scorers  a warpgroup: queries; scores of a tile; weights of bf16 into shared memory
  *   mixers   two warpgroups: weights times values, 256 columns each; the values are the tile
- *            itself, read turned. What they have read is free again by halves of a tile
- * What one hands on to the other stands behind a barrier of its own, so that copies, both products
- * and the weights run side by side; nothing waits at the end of a part but for what it needs. */
-#include "gpu/mla_decode.cuh"
-#include "gpu/mla_wgmma.cuh"
+ *            itself, read turned
+ * A tile comes and goes in five groups of boxes, each behind barriers of its own: scores begin with
+ * the first group that is there, and a group's place is filled again while the others are still
+ * being multiplied.
+ *
+ * Results of parts are left in the order in which the products hold them (gpu/mla_decode_merge.cu).
+ */
+#include "gpu/mla_decode_sm90.cuh"
 
 enum {
-    TALL = 64,
     TILES = 2,
-    TOKENS = MLA_PAGE, /* of a tile */
-    HALF = TOKENS / 2,
-    BOX = TOKENS * BOX_ROW,
-    TILE_BYTES = BOXES * BOX,
-    QUERY_BYTES = TALL * BOXES * BOX_ROW,
-    WEIGHT_BYTES = TALL * BOX_ROW,
     MIXERS = 256,
     SCORERS = 128,
     COPIERS = 128,
@@ -29,48 +27,20 @@ enum {
 
 /* Behind queries, tiles and weights, whose places the products' operands fix. */
 struct decode_state {
-    uint64_t full[TILES], empty[TILES][2]; /* tiles: copied; halves: read by the mixers */
-    uint64_t weighed, mixed;               /* weights: written; read */
-    float keep[TALL], sum[TALL];           /* factor of earlier results; sum of all weights */
+    uint64_t full[TILES][GROUPS], empty[TILES][GROUPS];
+    uint64_t weighed, mixed;        /* weights: written; read */
+    float keep[TALL];               /* factor of earlier results */
+    float largest[TALL], sum[TALL]; /* at the end of a part */
     struct decode_plan plan;
 };
 
 enum {
-    SHARED = QUERY_BYTES + TILES * TILE_BYTES + WEIGHT_BYTES + (int)sizeof(struct decode_state)
+    WEIGHTS = QUERY_BYTES + TILES * TILE_BYTES,
+    SHARED = WEIGHTS + WEIGHT_BYTES + (int)sizeof(struct decode_state)
 };
 static_assert(SHARED <= 232448, "more than a block may have");
 
 #if WGMMA_HERE
-
-/* ---- barriers in shared memory ---- */
-
-__device__ static void barrier_make(uint64_t *b, int count)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(smem_of(b)), "r"(count)
-                 : "memory");
-}
-
-__device__ static void barrier_arrive(uint64_t *b)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(smem_of(b)) : "memory");
-}
-
-/* This thread arrives when all its copies so far have landed. */
-__device__ static void barrier_arrive_copied(uint64_t *b)
-{
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(smem_of(b))
-                 : "memory");
-}
-
-/* Until phase `n` of the barrier, counted from 0, is over. */
-__device__ static void barrier_wait(uint64_t *b, int n)
-{
-    asm volatile("{\n.reg .pred p;\nAGAIN:\n"
-                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@!p bra AGAIN;\n}" ::"r"(
-                     smem_of(b)),
-                 "r"(n & 1)
-                 : "memory");
-}
 
 /* Registers of a thread, given back or taken: 128 at the launch for 512 threads. */
 template <int N> __device__ static void registers_less(void)
@@ -83,142 +53,156 @@ template <int N> __device__ static void registers_more(void)
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
 }
 
-__device__ static void scorers_meet(void)
-{
-    asm volatile("bar.sync 1, 128;" ::: "memory");
-}
-
 /* ---- roles ---- */
 
 /* What all roles know. Tiles are counted through all parts of the block: the n-th lies in tile n %
  * TILES. */
 struct block {
     const struct mla_attend &a;
-    uint32_t query, tiles, weights;
+    const struct decode_maps &maps;
+    uint32_t query;
     struct decode_state *state;
     int items;
 };
 
 __device__ static uint32_t tile_of(const struct block &b, int n)
 {
-    return b.tiles + n % TILES * TILE_BYTES;
+    return b.query + QUERY_BYTES + n % TILES * TILE_BYTES;
 }
 
-/* The next half's entries are looked up before its place is waited for. */
+__device__ static uint32_t phase_of(int n)
+{
+    return n / TILES & 1;
+}
+
+__device__ static struct decode_part part_of(const struct block &b, int item)
+{
+    return find_part(b.a, &b.state->plan, item, TALL);
+}
+
+/* The number under which a part's results lie. */
+__device__ static int64_t place_of(const struct block &b, const struct decode_part &part)
+{
+    if (!b.a.places) return part.number;
+    return part.row * b.a.places + part.number - b.state->plan.first[part.row];
+}
+
+/* Group u of the n-th tile, whose place is free: the copy engine's, entries from `entry` on. */
+__device__ static void copy_whole(const struct block &b, int n, int u, int entry)
+{
+    uint32_t full = smem_of(&b.state->full[n % TILES][u]);
+    if (threadIdx.x != MIXERS + SCORERS) {
+        barrier_arrive(full);
+    } else {
+        barrier_expect(full, group_boxes(u) * BOX);
+        copy_group(b.maps, tile_of(b, n), u, entry, full);
+    }
+}
+
+/* The same, each row from where its entry lies. */
+__device__ static void copy_rows(const struct block &b, int n, int u,
+                                 const struct decode_source<TOKENS, COPIERS> &s)
+{
+    int chunk = threadIdx.x % 8, r = threadIdx.x % COPIERS / 8;
+#pragma unroll
+    for (int i = 0; i < s.ROWS; i++) {
+        bool valid = s.entry[i] >= 0;
+        const bf16 *from = b.a.keys.key + (valid ? s.entry[i] * b.a.keys.step : 0) + chunk * 8;
+        for (int k = group_box(u); k < group_box(u) + group_boxes(u); k++)
+            copy16(tile_of(b, n) + k * BOX + box_chunk(r + i * s.STEP, chunk),
+                   from + k * BOX_COLUMNS, valid);
+    }
+    barrier_arrive_copied(smem_of(&b.state->full[n % TILES][u]));
+}
+
+__device__ static void wait_empty(const struct block &b, int n, int u)
+{
+    if (n >= TILES) barrier_wait(smem_of(&b.state->empty[n % TILES][u]), phase_of(n - TILES));
+}
+
+/* Tiles of one part. The next tile's block is looked up one tile ahead. */
+__device__ static void copy_part(const struct block &b, const struct decode_part &part, int *n)
+{
+    struct decode_row row = find_row(b.a, part.row);
+    uint32_t size = (uint32_t)b.a.keys.block;
+    int whole_end = b.maps.paged ? min(part.end, row.span) : 0;
+    int next = part.begin + TOKENS <= whole_end ? row.table[part.begin / size] : 0;
+    for (int token = part.begin; token < part.end; token += TOKENS, ++*n) {
+        int base = next;
+        if (token + 2 * TOKENS <= whole_end) next = row.table[(token + TOKENS) / size];
+        if (token + TOKENS <= whole_end) {
+            for (int u = 0; u < GROUPS; u++) {
+                wait_empty(b, *n, u);
+                copy_whole(b, *n, u, base * (int)size + (int)(token % size));
+            }
+        } else {
+            struct decode_source<TOKENS, COPIERS> source;
+            find_entries(b.a, row, token, part.end, &source);
+            for (int u = 0; u < GROUPS; u++) {
+                wait_empty(b, *n, u);
+                copy_rows(b, *n, u, source);
+            }
+        }
+    }
+}
+
 __device__ static void run_copiers(const struct block &b)
 {
     int n = 0;
-    for (int item = blockIdx.x; item < b.items; item += gridDim.x) {
-        struct decode_part part = find_part(b.a, &b.state->plan, item, TALL);
-        struct decode_row row = find_row(b.a, part.row);
-        struct decode_source<HALF, COPIERS> source;
-        find_entries(b.a, row, part.begin, part.end, &source);
-        for (int token = part.begin; token < part.end; n++) {
-            for (int h = 0; h < 2; h++) {
-                if (n >= TILES) barrier_wait(&b.state->empty[n % TILES][h], n / TILES - 1);
-                copy_tile(b.a, tile_of(b, n) + h * HALF * BOX_ROW, BOX, source);
-                token += HALF;
-                find_entries(b.a, row, token, part.end, &source);
-            }
-            barrier_arrive_copied(&b.state->full[n % TILES]);
-        }
-    }
+    for (int item = blockIdx.x; item < b.items; item += gridDim.x)
+        copy_part(b, part_of(b, item), &n);
     copy_wait<0>();
 }
 
 /* Begins to copy the queries of the block's part at `item`, if there is one. */
 __device__ static void begin_query(const struct block &b, int item)
 {
-    if (item < b.items)
-        copy_query<TALL, SCORERS>(b.a, b.query, find_part(b.a, &b.state->plan, item, TALL));
+    if (item < b.items) copy_query<TALL, SCORERS>(b.a, b.query, part_of(b, item));
     copy_commit();
 }
 
-/* s [64, 64] = q tile^T over 576 columns, of the n-th tile. */
-__device__ static void score_tile(const struct block &b, float (&s)[32], int n)
-{
-    uint32_t tile = tile_of(b, n), query = b.query;
-    asm volatile("" : "+r"(query)); /* operands are made here, not kept in registers */
-    wgmma_publish();
-    wgmma_begin();
-#pragma unroll
-    for (int k = 0; k < BOXES * 4; k++) {
-        uint32_t at = k / 4 * BOX + k % 4 * 32;
-        wgmma_n64(s, wgmma_operand(query + at, 0), wgmma_operand(tile + at, 0), k > 0);
-    }
-    wgmma_end();
-    wgmma_wait<0>();
-}
-
-/* Of the two rows that a scorer's thread holds: what weights are relative to (gpu/mla_core.cuh),
- * and this thread's part of their sum. */
-struct row_state {
-    float largest[2], sum[2];
-};
-
-/* Masks tokens from `left` on; keep[r]: what earlier results are multiplied by. */
-__device__ static void raise_rows(const struct block &b, float (&s)[32], int left,
-                                  struct row_state *row, float (&keep)[2])
-{
-    int column = threadIdx.x % 4 * 2;
-    float most[2] = {-INFINITY, -INFINITY};
-    if (left < TOKENS) {
-#pragma unroll
-        for (int i = 0; i < 32; i++)
-            if (i / 4 * 8 + column + i % 2 >= left) s[i] = -INFINITY;
-    }
-#pragma unroll
-    for (int i = 0; i < 32; i++) most[i / 2 % 2] = fmaxf(most[i / 2 % 2], s[i]);
-#pragma unroll
-    for (int r = 0; r < 2; r++) {
-        float next = mla_raise(row->largest[r], quad_max(most[r]) * b.a.scale);
-        keep[r] = mla_exp2(row->largest[r] - next);
-        row->largest[r] = next;
-        row->sum[r] *= keep[r];
-    }
-}
-
-/* Scores become weights of bf16, in shared memory; `left` tokens are the part's from this tile on.
- */
+/* Scores become weights in shared memory; `left` tokens are the part's from this tile on. */
 __device__ static void weigh(const struct block &b, float (&s)[32], int left, int n,
-                             struct row_state *row)
+                             struct row_state (&row)[2])
 {
-    int t = threadIdx.x % 4, first = threadIdx.x % SCORERS / 32 * 16 + threadIdx.x % 32 / 4;
     uint32_t p[16];
-    float keep[2];
-    raise_rows(b, s, left, row, keep);
-#pragma unroll
-    for (int i = 0; i < 32; i += 2) {
-        int r = i / 2 % 2;
-        float p0 = mla_exp2(fmaf(s[i], b.a.scale, -row->largest[r]));
-        float p1 = mla_exp2(fmaf(s[i + 1], b.a.scale, -row->largest[r]));
-        row->sum[r] += p0 + p1;
-        p[i / 2] = pack_pair(p0, p1); /* RP_PROB */
-    }
-    if (n > 0) barrier_wait(&b.state->mixed, n - 1);
-#pragma unroll
-    for (int i = 0; i < 16; i++) {
-        uint32_t at = b.weights + box_chunk(first + i % 2 * 8, i / 2) + t * 4;
-        asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(p[i]) : "memory");
-    }
-#pragma unroll
-    for (int r = 0; r < 2; r++) {
-        float sum = left <= TOKENS ? quad_sum(row->sum[r]) : 0;
-        if (t == 0) b.state->keep[first + 8 * r] = keep[r];
-        if (t == 0 && left <= TOKENS) b.state->sum[first + 8 * r] = sum;
+    float most[2], keep[2], sum[2];
+    mask_tile(s, left, most);
+    for (int r = 0; r < 2; r++) keep[r] = raise_row(&row[r], most[r], b.a.scale);
+    const float largest[2] = {row[0].largest, row[1].largest};
+    weigh_tile(s, b.a.scale, largest, p, sum);
+    for (int r = 0; r < 2; r++) row[r].sum = fmaf(row[r].sum, keep[r], sum[r]);
+    if (n > 0) barrier_wait(smem_of(&b.state->mixed), (n - 1) & 1);
+    put_weights(b.query + WEIGHTS, p);
+    for (int r = 0; r < 2 && threadIdx.x % 4 == 0; r++) {
+        b.state->keep[first_head() + 8 * r] = keep[r];
+        if (left > TOKENS) continue;
+        b.state->largest[first_head() + 8 * r] = row[r].largest;
+        b.state->sum[first_head() + 8 * r] = row[r].sum;
     }
     wgmma_publish();
-    barrier_arrive(&b.state->weighed);
+    barrier_arrive(smem_of(&b.state->weighed));
 }
 
-__device__ static void put_stat(const struct block &b, const struct decode_part &part,
-                                const struct row_state &row)
+__device__ static void score_part(const struct block &b, int item, int *n)
 {
-    for (int r = 0; r < 2; r++) {
-        int head = part.head + threadIdx.x % SCORERS / 32 * 16 + threadIdx.x % 32 / 4 + 8 * r;
-        float sum = quad_sum(row.sum[r]);
-        if (threadIdx.x % 4 == 0 && head < b.a.heads && !part.single)
-            b.a.stat[(int64_t)part.number * b.a.heads + head] = make_float2(row.largest[r], sum);
+    struct decode_part part = part_of(b, item);
+    struct row_state row[2] = {{-INFINITY, 0}, {-INFINITY, 0}};
+    copy_wait<0>();
+    wgmma_publish();
+    group_meet(1);
+    for (int left = part.end - part.begin; left > 0; left -= TOKENS, ++*n) {
+        float s[32];
+        begin_scores(s, b.query, tile_of(b, *n), [&](int u) {
+            barrier_wait(smem_of(&b.state->full[*n % TILES][u]), phase_of(*n));
+        });
+        wgmma_wait<0>();
+        barrier_arrive(smem_of(&b.state->empty[*n % TILES][0]));
+        if (left <= TOKENS) { /* nobody needs these queries any more */
+            group_meet(1);
+            begin_query(b, item + gridDim.x);
+        }
+        weigh(b, s, left, *n, row);
     }
 }
 
@@ -226,31 +210,14 @@ __device__ static void run_scorers(const struct block &b)
 {
     int n = 0;
     begin_query(b, blockIdx.x);
-    for (int item = blockIdx.x; item < b.items; item += gridDim.x) {
-        struct decode_part part = find_part(b.a, &b.state->plan, item, TALL);
-        struct row_state row = {{-INFINITY, -INFINITY}, {0, 0}};
-        copy_wait<0>();
-        wgmma_publish();
-        scorers_meet();
-        for (int left = part.end - part.begin; left > 0; left -= TOKENS, n++) {
-            float s[32];
-            barrier_wait(&b.state->full[n % TILES], n / TILES);
-            score_tile(b, s, n);
-            if (left <= TOKENS) { /* nobody needs these queries any more */
-                scorers_meet();
-                begin_query(b, item + gridDim.x);
-            }
-            weigh(b, s, left, n, &row);
-        }
-        put_stat(b, part, row);
-    }
+    for (int item = blockIdx.x; item < b.items; item += gridDim.x) score_part(b, item, &n);
 }
 
 /* o [64, 2 * 128] = o * keep + weights values, of the n-th tile. */
-__device__ static void mix_tile(const struct block &b, float (&o)[2][64], int n, int first,
-                                uint32_t columns)
+__device__ static void mix_tile(const struct block &b, float (&o)[2][64], int n)
 {
-    float keep[2] = {b.state->keep[first], b.state->keep[first + 8]};
+    int half = threadIdx.x / 128;
+    float keep[2] = {b.state->keep[first_head()], b.state->keep[first_head() + 8]};
     if (__any_sync(0xffffffffu, keep[0] != 1 || keep[1] != 1)) {
 #pragma unroll
         for (int i = 0; i < 128; i++) o[i / 64][i % 64] *= keep[i / 2 % 2];
@@ -258,84 +225,121 @@ __device__ static void mix_tile(const struct block &b, float (&o)[2][64], int n,
     wgmma_publish();
     wgmma_begin();
 #pragma unroll
-    for (int kk = 0; kk < TOKENS / 16; kk++) {
-        uint64_t a = wgmma_operand(b.weights + kk * 32, 0);
-        uint32_t at = tile_of(b, n) + columns + kk * 16 * BOX_ROW;
-        wgmma_n128_turned(o[0], a, wgmma_operand(at, BOX));
-        wgmma_n128_turned(o[1], a, wgmma_operand(at + 2 * BOX, BOX));
-        if (kk * 16 == HALF - 16) wgmma_end();
+    for (int j = 0; j < 2; j++) {
+        uint32_t values = tile_of(b, n) + (half * 4 + j * 2) * BOX;
+#pragma unroll
+        for (int kk = 0; kk < TOKENS / 16; kk++)
+            wgmma_n128_turned(o[j], wgmma_operand(b.query + WEIGHTS + kk * 32, 0),
+                              wgmma_operand(values + kk * 16 * BOX_ROW, BOX));
+        wgmma_end();
     }
-    wgmma_end();
     wgmma_wait<1>();
-    barrier_arrive(&b.state->empty[n % TILES][0]);
+    barrier_arrive(smem_of(&b.state->empty[n % TILES][1 + half]));
     wgmma_wait<0>();
+    barrier_arrive(smem_of(&b.state->empty[n % TILES][3 + half]));
 }
 
-__device__ static void put_part(const struct block &b, const struct decode_part &part,
-                                const float (&o)[2][64], const float (&sum)[2])
+/* The row's only part: the result itself. */
+__device__ static void put_row(const struct block &b, const struct decode_part &part,
+                               const float (&o)[2][64], const float (&sum)[2])
 {
-    int group = threadIdx.x / 128;
-    int head = part.head + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
 #pragma unroll
     for (int i = 0; i < 128; i += 8) {
         const float *v = &o[i / 64][i % 64];
-        int column = group * 256 + i / 4 * 8;
+        int column = threadIdx.x / 128 * 256 + i / 4 * 8, head = part.head + first_head();
         put_columns(b.a, part, head, column, sum[0], v[0], v[1], v[4], v[5]);
         put_columns(b.a, part, head + 8, column, sum[1], v[2], v[3], v[6], v[7]);
     }
 }
 
+/* A part's sums as they are held (part_slot()); warps without heads leave theirs out. */
+__device__ static void put_part(const struct block &b, const struct decode_part &part,
+                                const float (&o)[2][64])
+{
+    float *to = part_slot(b.a, place_of(b, part), part.head) +
+                slot_at(threadIdx.x / 128 * 2, 0, threadIdx.x % 128);
+    if (part.head + first_head() / 16 * 16 >= b.a.heads) return;
+#pragma unroll
+    for (int i = 0; i < 128; i += 4) {
+        const float *v = &o[i / 64][i % 64];
+        *(float4 *)(to + slot_at(i / 64, i % 64 / 4, 0)) = make_float4(v[0], v[1], v[2], v[3]);
+    }
+}
+
+__device__ static void put_stat(const struct block &b, const struct decode_part &part,
+                                const float (&largest)[2], const float (&sum)[2])
+{
+    for (int r = 0; r < 2 && threadIdx.x < 128 && threadIdx.x % 4 == 0; r++) {
+        int head = part.head + first_head() + 8 * r;
+        if (head < b.a.heads)
+            b.a.stat[place_of(b, part) * b.a.heads + head] = make_float2(largest[r], sum[r]);
+    }
+}
+
 __device__ static void run_mixers(const struct block &b)
 {
-    int n = 0, first = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+    int n = 0, half = threadIdx.x / 128;
     for (int item = blockIdx.x; item < b.items; item += gridDim.x) {
-        struct decode_part part = find_part(b.a, &b.state->plan, item, TALL);
-        float o[2][64], sum[2];
+        struct decode_part part = part_of(b, item);
+        float o[2][64], largest[2], sum[2];
 #pragma unroll
         for (int i = 0; i < 128; i++) o[i / 64][i % 64] = 0;
         for (int token = part.begin; token < part.end; token += TOKENS, n++) {
-            barrier_wait(&b.state->full[n % TILES], n / TILES);
-            barrier_wait(&b.state->weighed, n);
-            mix_tile(b, o, n, first, threadIdx.x / 128 * 4 * BOX);
-            for (int r = 0; r < 2; r++) sum[r] = b.state->sum[first + 8 * r];
-            barrier_arrive(&b.state->mixed);
-            barrier_arrive(&b.state->empty[n % TILES][1]);
+            barrier_wait(smem_of(&b.state->full[n % TILES][1 + half]), phase_of(n));
+            barrier_wait(smem_of(&b.state->full[n % TILES][3 + half]), phase_of(n));
+            barrier_wait(smem_of(&b.state->weighed), n & 1);
+            mix_tile(b, o, n);
+            for (int r = 0; r < 2; r++) {
+                largest[r] = b.state->largest[first_head() + 8 * r];
+                sum[r] = b.state->sum[first_head() + 8 * r];
+            }
+            barrier_arrive(smem_of(&b.state->mixed));
         }
-        put_part(b, part, o, sum);
+        if (part.single) {
+            put_row(b, part, o, sum);
+        } else {
+            put_part(b, part, o);
+            put_stat(b, part, largest, sum);
+        }
     }
+}
+
+__device__ static void make_barriers(struct decode_state *state)
+{
+    for (int i = 0; i < TILES * GROUPS; i++) {
+        barrier_init(smem_of(&state->full[0][i]), COPIERS);
+        barrier_init(smem_of(&state->empty[0][i]), 128); /* of scorers or of half the mixers */
+    }
+    barrier_init(smem_of(&state->weighed), SCORERS);
+    barrier_init(smem_of(&state->mixed), MIXERS);
+    barrier_publish();
 }
 
 #endif
 
-__global__ static void __launch_bounds__(THREADS, 1) decode_wgmma(struct mla_attend a)
+__global__ static void __launch_bounds__(THREADS, 1)
+    decode_wgmma(const struct mla_attend a, const __grid_constant__ struct decode_maps maps)
 {
 #if WGMMA_HERE
     extern __shared__ char shared[];
-    enum { WEIGHTS = QUERY_BYTES + TILES * TILE_BYTES };
     struct decode_state *state = (struct decode_state *)(shared + WEIGHTS + WEIGHT_BYTES);
-    uint32_t base = smem_of(shared);
-    if (base % 1024) __trap(); /* the swizzle counts from there */
-    if (threadIdx.x == 0) {
-        for (int i = 0; i < TILES; i++) barrier_make(&state->full[i], COPIERS);
-        for (int i = 0; i < 2 * TILES; i++) barrier_make(&state->empty[i / 2][i % 2], MIXERS);
-        barrier_make(&state->weighed, SCORERS);
-        barrier_make(&state->mixed, MIXERS);
-    }
+    int blocks = ((int)a.heads + TALL - 1) / TALL;
+    if (smem_of(shared) % 1024) __trap(); /* the swizzle counts from there */
+    let_next_launch();
+    if (threadIdx.x == 0) make_barriers(state);
     plan_parts(a, &state->plan);
-    const struct block b = {a,
-                            base,
-                            base + QUERY_BYTES,
-                            base + WEIGHTS,
-                            state,
-                            state->plan.first[MLA_ROWS] * (((int)a.heads + TALL - 1) / TALL)};
+    const struct block b = {a, maps, smem_of(shared), state, blocks * state->plan.first[MLA_ROWS]};
     if (threadIdx.x < MIXERS) {
-        registers_more<168>();
+        registers_more<160>();
+        wait_for_launch_before();
+        tell_merge(a, &state->plan);
         run_mixers(b);
     } else if (threadIdx.x < MIXERS + SCORERS) {
-        registers_more<136>();
+        registers_more<144>();
+        wait_for_launch_before();
         run_scorers(b);
-    } else {
-        registers_less<40>();
+    } else { /* the cache was written before the launch before this one began */
+        registers_less<48>();
         run_copiers(b);
     }
 #else
@@ -343,20 +347,7 @@ __global__ static void __launch_bounds__(THREADS, 1) decode_wgmma(struct mla_att
 #endif
 }
 
-bool mla_decode_has_wgmma(const struct gpu *g)
+struct decode_variant mla_variant_parts(void)
 {
-    cudaFuncAttributes attributes;
-    return g->major == 9 && g->minor == 0 && g->shared_max >= SHARED &&
-           cudaFuncGetAttributes(&attributes, decode_wgmma) == cudaSuccess &&
-           attributes.ptxVersion >= 90;
-}
-
-enum err_code mla_decode_wgmma(struct gpu *g, const struct mla_attend *a, struct err *err)
-{
-    int64_t items = a->parts * ((a->heads + TALL - 1) / TALL);
-    dim3 grid((unsigned)(items < g->sms ? items : g->sms));
-    if (gpu_shared(g, (const void *)decode_wgmma, "mla_decode_wgmma", SHARED, err) != ERR_OK)
-        return err->code;
-    return GPU_LAUNCH(g, err, "mla_decode_wgmma", "64 heads, 2 tiles of 64 tokens", grid,
-                      dim3(THREADS), SHARED, decode_wgmma, *a);
+    return {"64 heads, 2 tiles of 64 tokens", decode_wgmma, THREADS, SHARED, 1};
 }

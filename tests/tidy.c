@@ -257,6 +257,7 @@ static const struct arrow arrows[] = {
     /* The plain part of a kernel, shared by host and device, is tested where there is no device. */
     {"tests/test_architectures.c", {"gpu/architectures.h", "tests/"}},
     {"tests/test_mla_split.c", {"core/", "gpu/mla_split.h", "tests/"}},
+    {"tests/test_mla_choose.c", {"core/", "gpu/mla_choose.h", "tests/"}},
     {"tests/test_mla_prefill_order.c", {"core/", "gpu/mla_prefill_order.h", "tests/"}},
     {"tests/test_moe_pack.c", {"core/", "gpu/moe_pack.h", "gpu/moe_tiles.h", "tests/"}},
     {"tests/test_transport.c", {"core/", "gpu/transport.h", "tests/"}},

@@ -1,0 +1,75 @@
+/* launch.cuh: GPU_LAUNCH for kernels of clusters, and for those that begin before the kernel before
+ * them has ended. Private to gpu/.
+ *
+ * A kernel launched with `overlap` may begin as soon as every block of the one before it has ended
+ * or called let_next_launch(). Until wait_for_launch_before() returns it may read only what was
+ * written before that earlier kernel began, and write nothing. Older cards know neither; there the
+ * two functions do nothing and `overlap` is ignored. */
+#ifndef ASSAY_GPU_LAUNCH_CUH
+#define ASSAY_GPU_LAUNCH_CUH
+
+#include "gpu/context.cuh"
+
+struct gpu_launch {
+    const char *label, *tactic;
+    dim3 grid, block;
+    size_t shared;
+    int cluster; /* blocks along x; 1: none */
+    bool overlap;
+};
+
+#ifdef __CUDACC__
+
+__device__ static inline void wait_for_launch_before(void)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+__device__ static inline void let_next_launch(void)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/* attributes: room for two. */
+static inline cudaLaunchConfig_t gpu_launch_config(const struct gpu *g, const struct gpu_launch *l,
+                                                   cudaLaunchAttribute *attributes)
+{
+    cudaLaunchConfig_t how = {};
+    how.gridDim = l->grid;
+    how.blockDim = l->block;
+    how.dynamicSmemBytes = l->shared;
+    how.stream = g->stream;
+    how.attrs = attributes;
+    if (g->major < 9) return how;
+    if (l->overlap) {
+        attributes[how.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attributes[how.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+    }
+    if (l->cluster > 1) {
+        attributes[how.numAttrs].id = cudaLaunchAttributeClusterDimension;
+        attributes[how.numAttrs].val.clusterDim.x = (unsigned)l->cluster;
+        attributes[how.numAttrs].val.clusterDim.y = 1;
+        attributes[how.numAttrs++].val.clusterDim.z = 1;
+    }
+    return how;
+}
+
+template <typename... P, typename... A>
+static inline enum err_code gpu_launch(struct gpu *g, const struct gpu_launch *l, struct err *err,
+                                       void (*kernel)(P...), const A &...args)
+{
+    cudaLaunchAttribute attributes[2] = {};
+    cudaLaunchConfig_t how = gpu_launch_config(g, l, attributes);
+    if (gpu_before(g, l->label, l->tactic, l->grid, l->block, l->shared, err) != ERR_OK)
+        return err->code;
+    gpu_facts(g, (const void *)kernel, l->block, l->shared);
+    (void)cudaLaunchKernelEx(&how, kernel, args...); /* its error is the last one */
+    return gpu_after(g, l->label, err);
+}
+
+#endif
+#endif

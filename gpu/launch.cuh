@@ -10,6 +10,9 @@
 
 #include "gpu/context.cuh"
 
+/* Whether this card, and the code of this build for it, know both. */
+bool gpu_can_overlap(const struct gpu *g);
+
 struct gpu_launch {
     const char *label, *tactic;
     dim3 grid, block;
@@ -44,7 +47,7 @@ static inline cudaLaunchConfig_t gpu_launch_config(const struct gpu *g, const st
     how.dynamicSmemBytes = l->shared;
     how.stream = g->stream;
     how.attrs = attributes;
-    if (g->major < 9) return how;
+    if (!gpu_can_overlap(g)) return how;
     if (l->overlap) {
         attributes[how.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
         attributes[how.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
@@ -69,6 +72,16 @@ static inline enum err_code gpu_launch(struct gpu *g, const struct gpu_launch *l
     gpu_facts(g, (const void *)kernel, l->block, l->shared);
     (void)cudaLaunchKernelEx(&how, kernel, args...); /* its error is the last one */
     return gpu_after(g, l->label, err);
+}
+
+/* GPU_LAUNCH of a kernel that may begin early, and calls wait_for_launch_before(). */
+template <typename P>
+static inline enum err_code gpu_launch_early(struct gpu *g, struct err *err, const char *label,
+                                             const char *tactic, dim3 grid, dim3 block,
+                                             size_t shared, void (*kernel)(const P), const P &p)
+{
+    const struct gpu_launch l = {label, tactic, grid, block, shared, 1, true};
+    return gpu_launch(g, &l, err, kernel, p);
 }
 
 #endif

@@ -13,14 +13,16 @@
 
 /* Rows an expert on average decide: tokens of a tile cost time in the multiplying kernels, weights
  * read again cost more. Thresholds measured on an H200 at hidden 7168, intermediate 2048. */
-struct moe_tactic moe_tactic_for(const struct gpu *g, int64_t T, int64_t top_k, int64_t E)
+struct moe_tactic moe_tactic_for(const struct gpu *g, int64_t T, int64_t top_k, int64_t E,
+                                 int64_t H)
 {
     static const struct {
         int64_t rows; /* an expert, at most */
         int32_t cap;
-    } caps[] = {{4, 8}, {14, 16}, {28, MOE_CAP_STREAM}};
+    } caps[] = {{6, 8}, {14, 16}, {28, MOE_CAP_STREAM}};
     const int64_t few = 8; /* beyond it the large kernel is faster, where there is one */
-    if (moe_has_large(g) && T * top_k > few * E) return {MOE_LARGE, MOE_CAP_LARGE};
+    /* Its results go out in rows of 16-byte pieces. */
+    if (moe_has_large(g) && H % 8 == 0 && T * top_k > few * E) return {MOE_LARGE, MOE_CAP_LARGE};
     for (size_t i = 0; i < sizeof caps / sizeof caps[0]; i++) {
         if (T * top_k <= caps[i].rows * E)
             return {moe_has_stream(g) ? MOE_STREAM : MOE_MMA, caps[i].cap};
@@ -28,11 +30,11 @@ struct moe_tactic moe_tactic_for(const struct gpu *g, int64_t T, int64_t top_k, 
     return {MOE_MMA, MOE_CAP_MMA};
 }
 
+/* One after the other, by the kernels that make one at a time. */
 static enum err_code product(struct gpu *g, const struct moe_product *p, bool gated,
                              struct moe_tactic how, struct err *err)
 {
     if (how.kernel == MOE_LARGE) return moe_product_large(g, p, gated, err);
-    if (how.kernel == MOE_STREAM) return moe_product_stream(g, p, gated, how.cap, err);
     return moe_product_mma(g, p, gated, how.cap, err);
 }
 
@@ -57,50 +59,77 @@ static const bf16 *widened(struct gpu *g, const struct gpu_moe *op, int64_t ld, 
     return y;
 }
 
+/* w13 reads the op's rows and makes act, w2 reads act and makes out. */
+static enum err_code describe(struct gpu *g, const struct gpu_moe *op, const struct moe_plan *plan,
+                              bf16 *act, bf16 *out, struct moe_product p[2], struct err *err)
+{
+    const struct gpu_experts *e = op->experts;
+    p[0] = {};
+    p[0].every_lane = g->every_lane;
+    p[0].tile = plan->tile;
+    p[0].tiles = plan->tiles;
+    p[1] = p[0];
+    p[0].weights = (const char *)e->w13;
+    p[0].step = (int64_t)e->w13_step;
+    p[0].tiles_k = moe_tiles_k(e->H);
+    p[0].strips = moe_w13_rows(e->I) / MOE_TILE_ROWS;
+    p[0].ldx = p[0].tiles_k * MOE_TILE_K;
+    p[0].x = widened(g, op, p[0].ldx, err);
+    p[0].gather = plan->token_of;
+    p[0].y = act;
+    p[0].ldy = moe_pad(e->I, MOE_TILE_K);
+    p[0].cols = e->I;
+    p[1].weights = (const char *)e->w2;
+    p[1].step = (int64_t)e->w2_step;
+    p[1].tiles_k = moe_tiles_k(e->I);
+    p[1].strips = moe_pad(e->H, MOE_TILE_ROWS) / MOE_TILE_ROWS;
+    p[1].ldx = p[0].ldy;
+    p[1].x = act;
+    p[1].y = out;
+    p[1].ldy = p[1].cols = e->H;
+    return err->code;
+}
+
+/* Strips of w2 that are one task of moe_stream.cu. A shard's are short (256 columns: 9 KB), and
+ * looking up tasks costs more than reading them: on an H200 four at a time are 6 % faster at 64
+ * tokens. Long ones, or few, go one by one. */
+static int32_t strips_of_task(const struct gpu *g, const struct moe_plan *plan,
+                              const struct moe_product *p)
+{
+    const int64_t few = 16; /* strips a multiprocessor, at most, that are not worth it */
+    bool is_short = p->tiles_k <= 8, many = plan->pairs * p->strips > few * g->sms;
+    return is_short && many ? 4 : 1;
+}
+
 /* w13 with SwiGLU, then w2. act and out [pairs, ld of whole tiles]; out holds w13's input in the
  * order of wgmma first where that kernel wants it, the rows [pairs, H] in the end. */
 static enum err_code products(struct gpu *g, const struct gpu_moe *op, const struct moe_plan *plan,
                               struct moe_tactic how, bf16 *act, bf16 *out, struct err *err)
 {
-    const struct gpu_experts *e = op->experts;
-    struct moe_product p = {};
-    p.every_lane = g->every_lane;
-    p.weights = (const char *)e->w13;
-    p.step = (int64_t)e->w13_step;
-    p.tiles_k = moe_tiles_k(e->H);
-    p.strips = moe_w13_rows(e->I) / MOE_TILE_ROWS;
-    p.ldx = p.tiles_k * MOE_TILE_K;
-    p.x = widened(g, op, p.ldx, err);
-    p.gather = plan->token_of;
-    p.tile = plan->tile;
-    p.tiles = plan->tiles;
-    p.y = act;
-    p.ldy = moe_pad(e->I, MOE_TILE_K);
-    p.cols = e->I;
-    if (!p.x) return err->code;
+    struct moe_stream_job job = {};
+    struct moe_product *p = job.p;
+    job.run[0] = 1;
+    job.run[1] = strips_of_task(g, plan, &p[1]);
+    job.ready = plan->ready;
+    job.every_lane = g->every_lane;
+    if (describe(g, op, plan, act, out, p, err) != ERR_OK) return err->code;
+    /* Where every strip of w13 has a block of its own there is nothing to take in turns, and the
+     * end of a kernel costs less than the counters: 59 us against 64 for one token on an H200. */
+    bool apart = plan->pairs * p[0].strips <= 4 * (int64_t)g->sms;
+    if (how.kernel == MOE_STREAM) return moe_products_stream(g, &job, how.cap, apart, err);
     if (how.kernel == MOE_LARGE) {
-        if (moe_swizzle(g, plan, p.x, p.ldx, out, err) != ERR_OK) return err->code;
-        p.x = out;
+        if (moe_swizzle(g, plan, p[0].x, p[0].ldx, out, err) != ERR_OK) return err->code;
+        p[0].x = out;
     }
-    if (product(g, &p, true, how, err) != ERR_OK) return err->code;
-    p.weights = (const char *)e->w2;
-    p.step = (int64_t)e->w2_step;
-    p.ldx = p.ldy;
-    p.tiles_k = moe_tiles_k(e->I);
-    p.strips = moe_pad(e->H, MOE_TILE_ROWS) / MOE_TILE_ROWS;
-    p.x = act;
-    p.gather = NULL;
-    p.y = out;
-    p.ldy = p.cols = e->H;
-    p.overlap = true;
-    return product(g, &p, false, how, err);
+    if (product(g, &p[0], true, how, err) != ERR_OK) return err->code;
+    return product(g, &p[1], false, how, err);
 }
 
 static enum err_code run_moe(struct gpu *g, const struct gpu_moe *op, struct err *err)
 {
     const struct gpu_experts *x = op->experts;
     struct moe_plan plan;
-    struct moe_tactic tactic = moe_tactic_for(g, op->T, op->top_k, x->all);
+    struct moe_tactic tactic = moe_tactic_for(g, op->T, op->top_k, x->all, x->H);
     if (!x->packed) tactic = (struct moe_tactic){MOE_MMA, MOE_CAP_MMA};
     int64_t wide_I = x->packed ? moe_pad(x->I, MOE_TILE_K) : x->I;
     int64_t wide_H = x->packed ? moe_pad(x->H, MOE_TILE_K) : x->H;

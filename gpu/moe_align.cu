@@ -2,12 +2,18 @@
  * moe_parts.cuh and moe_tiles.h. A stable counting sort by expert: the same order each run, without
  * a cursor that threads race for. An id outside [0, E) is skipped before anything is looked up.
  *
- * Few pairs: one block does it all. More: chunks are counted (moe_count), one block sums up
- * (moe_scan), then every chunk places its pairs (moe_place), one warp walking through it in order.
+ * Few pairs: one block does it all, 32 pairs a warp at a time. More: chunks are counted
+ * (moe_count), one block sums up (moe_scan), then every chunk places its pairs (moe_place), one
+ * warp walking through it in order.
  */
 #include "gpu/moe_parts.cuh"
 
-enum { ALIGN_THREADS = 512, ALIGN_WARPS = ALIGN_THREADS / 32, SCAN_STEP = 16 };
+enum {
+    ALIGN_THREADS = 512,
+    ALIGN_WARPS = ALIGN_THREADS / 32,
+    SCAN_STEP = 16,
+    ALIGN_SHARED = 47 << 10
+};
 
 /* Rows in the low half, tiles in the high one: one scan for both. */
 __device__ static inline unsigned long long scan_item(int32_t rows, int32_t cap)
@@ -50,14 +56,17 @@ __device__ static void list_experts(const struct moe_plan &p, int32_t *rows)
         if (e < p.E) {
             rows[e] = row;
             p.offset[e] = row;
-            for (int32_t i = 0; i < moe_parts(n, p.cap); i++)
+            for (int32_t i = 0; i < moe_parts(n, p.cap); i++) {
                 p.tile[tile + i] = moe_part((int32_t)e, row, n, p.cap, i);
+                p.ready[1 + tile + i] = 0;
+            }
         }
         base += all;
     }
     if (threadIdx.x == 0) {
         p.offset[p.E] = (int32_t)(base & 0xffffffffu);
         *p.tiles = (int32_t)(base >> 32);
+        p.ready[0] = 0;
     }
 }
 
@@ -87,20 +96,63 @@ __device__ static inline void put_pair(const struct moe_plan &p, int64_t pair, i
     if (row >= 0) p.token_of[row] = (int32_t)(pair / top_k);
 }
 
+/* Each pair's place among its expert's, and how many each expert has: 32 pairs a warp at a time,
+ * counted apart in count [chunks][E] and added up in order. */
+__device__ static void place_by_warps(const struct moe_plan &p, const int32_t *ids, int32_t *rows,
+                                      int32_t *place, uint16_t *count)
+{
+    int32_t E = (int32_t)p.E, pairs = (int32_t)p.pairs, chunks = (pairs + 31) / 32;
+    int lane = threadIdx.x % 32;
+    for (int32_t i = threadIdx.x; i < chunks * E; i += ALIGN_THREADS) count[i] = 0;
+    __syncthreads();
+    for (int32_t chunk = threadIdx.x / 32; chunk < chunks; chunk += ALIGN_WARPS) {
+        int32_t pair = 32 * chunk + lane, id = id_of(ids, pair, pairs, E);
+        unsigned same = __match_any_sync(~0u, id), before = same & ((1u << lane) - 1);
+        if (id >= 0 && before == 0) count[chunk * E + id] = (uint16_t)__popc(same);
+        if (pair < pairs) place[pair] = __popc(before);
+    }
+    __syncthreads();
+    for (int32_t e = threadIdx.x; e < E; e += ALIGN_THREADS) {
+        int32_t sum = 0;
+#pragma unroll 4
+        for (int32_t chunk = 0; chunk < chunks; chunk++) {
+            int32_t n = count[chunk * E + e];
+            count[chunk * E + e] = (uint16_t)sum;
+            sum += n;
+        }
+        rows[e] = sum;
+    }
+    __syncthreads();
+    for (int32_t pair = threadIdx.x; pair < pairs; pair += ALIGN_THREADS) {
+        int32_t id = id_of(ids, pair, pairs, E);
+        if (id >= 0) place[pair] += count[pair / 32 * E + id];
+    }
+}
+
+/* The same by one warp that walks through all pairs: needs no counts apart. */
+__device__ static void place_in_order(const struct moe_plan &p, const int32_t *ids, int32_t *rows,
+                                      int32_t *place)
+{
+    for (int64_t e = threadIdx.x; e < p.E; e += ALIGN_THREADS) rows[e] = 0;
+    __syncthreads();
+    if (threadIdx.x >= 32) return;
+    for (int64_t first = 0; first < p.pairs; first += 32) {
+        int64_t pair = first + threadIdx.x;
+        int32_t at = take_place(rows, id_of(ids, pair, p.pairs, p.E));
+        if (pair < p.pairs) place[pair] = at;
+    }
+}
+
 __global__ static void __launch_bounds__(ALIGN_THREADS)
-    moe_align_small(const struct moe_plan p, int64_t top_k, const int32_t *ids)
+    moe_align_small(const struct moe_plan p, int64_t top_k, const int32_t *ids, bool by_warps)
 {
     extern __shared__ int32_t rows[]; /* [E], then of each pair its place among the expert's */
     int32_t *place = rows + p.E;
-    for (int64_t e = threadIdx.x; e < p.E; e += ALIGN_THREADS) rows[e] = 0;
-    __syncthreads();
-    if (threadIdx.x < 32) {
-        for (int64_t first = 0; first < p.pairs; first += 32) {
-            int64_t pair = first + threadIdx.x;
-            int32_t at = take_place(rows, id_of(ids, pair, p.pairs, p.E));
-            if (pair < p.pairs) place[pair] = at;
-        }
-    }
+    let_next_launch();
+    if (by_warps)
+        place_by_warps(p, ids, rows, place, (uint16_t *)(place + p.pairs));
+    else
+        place_in_order(p, ids, rows, place);
     __syncthreads();
     list_experts(p, rows);
     __syncthreads();
@@ -189,6 +241,7 @@ enum err_code moe_plan_new(struct gpu *g, int64_t T, int64_t top_k, int64_t E, i
     p.row_of = gpu_new<int32_t>(g, p.pairs, "rows of tokens", err);
     p.tile = gpu_new<struct moe_tile>(g, p.tiles_max, "tiles of experts", err);
     p.offset = gpu_new<int32_t>(g, E + 1, "first rows of experts", err);
+    p.ready = gpu_new<uint32_t>(g, p.tiles_max + 1, "progress of tiles", err);
     p.tiles = gpu_new<int32_t>(g, 1, "number of tiles", err);
     *out = p;
     return err->code;
@@ -198,10 +251,15 @@ enum err_code moe_align(struct gpu *g, const struct moe_plan *p, int64_t top_k, 
                         struct err *err)
 {
     size_t shared = (size_t)p->E * sizeof(int32_t);
-    if (!p->chunk_count)
-        return GPU_LAUNCH(g, err, "moe_align_small", "one block", dim3(1), dim3(ALIGN_THREADS),
-                          shared + (size_t)p->pairs * sizeof(int32_t), moe_align_small, *p, top_k,
-                          ids);
+    if (!p->chunk_count) {
+        size_t counts = (size_t)((p->pairs + 31) / 32 * p->E) * sizeof(uint16_t);
+        bool by_warps =
+            p->pairs > 32 && shared + counts + (size_t)p->pairs * sizeof(int32_t) <= ALIGN_SHARED;
+        return GPU_LAUNCH(g, err, "moe_align_small", by_warps ? "one block" : "one warp", dim3(1),
+                          dim3(ALIGN_THREADS),
+                          shared + (size_t)p->pairs * sizeof(int32_t) + (by_warps ? counts : 0),
+                          moe_align_small, *p, top_k, ids, by_warps);
+    }
     dim3 grid((unsigned)p->chunks);
     if (GPU_LAUNCH(g, err, "moe_count", "", grid, dim3(256), shared, moe_count, *p, ids) !=
             ERR_OK ||

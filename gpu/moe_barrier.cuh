@@ -1,6 +1,6 @@
 /* moe_barrier.cuh: barriers in shared memory that copies complete, for compute capability 9.0 and
  * newer: a ring of stages between a loader and those that multiply. Addresses are those of shared
- * memory. Private to gpu/moe*.cu. */
+ * memory. Private to gpu/. */
 #ifndef ASSAY_GPU_MOE_BARRIER_CUH
 #define ASSAY_GPU_MOE_BARRIER_CUH
 
@@ -63,6 +63,49 @@ __device__ static inline void barrier_wait(uint32_t at, uint32_t phase)
                      : "r"(at), "r"(phase)
                      : "memory");
     }
+}
+
+/* Of global memory, between blocks: what was written before the one is seen after the other. */
+__device__ static inline void add_release(uint32_t *to, uint32_t n)
+{
+    asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(to), "r"(n) : "memory");
+}
+
+__device__ static inline uint32_t load_acquire(const uint32_t *from)
+{
+    uint32_t v;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(from) : "memory");
+    return v;
+}
+
+/* What this thread has stored in shared memory is there for copies that begin after a barrier. */
+__device__ static inline void publish_to_copies(void)
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/* From shared memory to `to`; of this thread's group. */
+__device__ static inline void bulk_store(void *to, uint32_t from, uint32_t bytes)
+{
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from),
+                 "r"(bytes)
+                 : "memory");
+}
+
+__device__ static inline void bulk_store_commit(void)
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/* Until this thread's copies so far have read what they copy, or have done all. */
+__device__ static inline void bulk_store_wait_read(void)
+{
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+__device__ static inline void bulk_store_wait(void)
+{
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
 /* `bytes`, a multiple of 16 at aligned addresses. */

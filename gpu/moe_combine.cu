@@ -36,6 +36,7 @@ template <int N> __global__ static void moe_sum(const struct combine c)
     int64_t t = blockIdx.x, step = (int64_t)gridDim.y * COMBINE_THREADS * N;
     const int32_t *row_of = c.row_of + t * c.top_k;
     const float *weights = c.weights + t * c.top_k;
+    wait_for_launch_before();
     for (int64_t h = ((int64_t)blockIdx.y * COMBINE_THREADS + threadIdx.x) * N; h < c.H;
          h += step) {
         float sum[N] = {};
@@ -88,8 +89,8 @@ enum err_code moe_combine(struct gpu *g, const struct gpu_moe *op, const struct 
     int64_t columns = COMBINE_THREADS * (wide ? 8 : 1), parts = (H + columns - 1) / columns;
     dim3 grid((unsigned)op->T, (unsigned)(parts < 64 ? parts : 64));
     if (wide)
-        return GPU_LAUNCH(g, err, "moe_sum", "8 columns a thread", grid, dim3(COMBINE_THREADS), 0,
-                          moe_sum<8>, c);
-    return GPU_LAUNCH(g, err, "moe_sum", "1 column a thread", grid, dim3(COMBINE_THREADS), 0,
-                      moe_sum<1>, c);
+        return gpu_launch_early(g, err, "moe_sum", "8 columns a thread", grid,
+                                dim3(COMBINE_THREADS), 0, moe_sum<8>, c);
+    return gpu_launch_early(g, err, "moe_sum", "1 column a thread", grid, dim3(COMBINE_THREADS), 0,
+                            moe_sum<1>, c);
 }

@@ -8,6 +8,10 @@
  * multiplied, the codes of the next become values. One warp loads. Blocks are persistent, and the
  * loader runs ahead into the next tile.
  *
+ * Results go through shared memory, from which bulk copies take them: a warpgroup writes its part
+ * of the tile there, says go, and begins the next. The second warpgroup begins two stages late, so
+ * that one multiplies while the other turns sums into results.
+ *
  * A stage of the ring is 64 columns. All of it comes as bulk copies: codes and scales because they
  * are packed in tiles, tokens because moe_swizzle() and the epilogue of w13 have put them into the
  * order in which the instruction wants them. Gathering them with cp.async instead saves that copy
@@ -20,11 +24,15 @@
 enum {
     LARGE_STRIPS = 4, /* of a block */
     LARGE_TOKENS = MOE_CAP_LARGE,
-    LARGE_STAGES = 8,
+    LARGE_STAGES = 6,
     LARGE_B = LARGE_TOKENS * MOE_TILE_K * 2,
     LARGE_A = LARGE_STRIPS * MOE_TILE_BYTES,
-    LARGE_BARRIERS = LARGE_STAGES * (LARGE_A + LARGE_B),      /* offset of the barriers */
-    LARGE_SHARED = LARGE_BARRIERS + LARGE_STAGES * 16 + 1024, /* and room to align */
+    LARGE_ROW = 128 * 2 + 16, /* bytes of a token's results of a warpgroup: two strips, and 16 so
+                                 that eight tokens lie in different banks */
+    LARGE_OUT = LARGE_TOKENS * LARGE_ROW,
+    LARGE_BARRIERS = LARGE_STAGES * (LARGE_A + LARGE_B) + 2 * LARGE_OUT, /* their offset */
+    LARGE_SHARED = LARGE_BARRIERS + LARGE_STAGES * 16 + 1024,            /* and room to align */
+    LARGE_LATE = 2,      /* stages that the second warpgroup begins late */
     LARGE_LOADERS = 128, /* a warpgroup, of which one warp works: registers go by warpgroups */
     LARGE_THREADS = 3 * 128,
     LARGE_WARPS = 8 /* that multiply */
@@ -36,7 +44,7 @@ enum {
 
 /* Addresses in shared memory; full and empty barriers follow each other. */
 struct large_ring {
-    uint32_t b, a, full, empty;
+    uint32_t b, a, out, full, empty;
 };
 
 #ifdef LARGE_HERE
@@ -127,8 +135,10 @@ __device__ static inline uint32_t word_of(const uint4 &words, int j)
 /* One stage, two strips: four k16 steps. The step before may be under way when this begins, the
  * last one is when it ends; `release` (0: none) is the empty barrier of the stage before. */
 template <int N>
-__device__ static inline void multiply_stage(float (&d)[2][N / 2], const struct large_ring &ring,
-                                             const struct large_lane &l, int slot, uint32_t release)
+__device__ static __forceinline__ void multiply_stage(float (&d)[2][N / 2],
+                                                      const struct large_ring &ring,
+                                                      const struct large_lane &l, int slot,
+                                                      uint32_t release)
 {
     uint4 words[2];
     uint2 scales[2];
@@ -167,27 +177,96 @@ __device__ static inline int thread_again(void)
     return tid - LARGE_LOADERS;
 }
 
-template <int N, bool GATED>
-__device__ static inline void store_strips(const struct moe_product &p, const struct large_task &t,
-                                           const float (&d)[2][N / 2])
+/* Waits for this warpgroup alone. */
+__device__ static inline void warpgroup_sync(int group)
 {
-    int tid = thread_again();
-#pragma unroll
-    for (int s = 0; s < 2; s++) {
-        int strip = 2 * (tid / 128) + s;
-        if (strip >= t.strips) break;
-        int64_t block = 4 * (int64_t)(t.strip + strip) + tid / 32 % 4;
+    asm volatile("bar.sync %0, 128;" ::"r"(1 + group) : "memory");
+}
+
+/* One m64n8 block of both strips, transposed: of a token 16 bytes (8 columns) from each matrix.
+ * `out`: where this lane's row of its matrix begins. */
+__device__ static inline void put_plain(uint32_t out, const float *low, const float *high)
+{
+    store_matrices_4(out, bits_of(__floats2bfloat162_rn(low[0], low[1])),
+                     bits_of(__floats2bfloat162_rn(low[2], low[3])),
+                     bits_of(__floats2bfloat162_rn(high[0], high[1])),
+                     bits_of(__floats2bfloat162_rn(high[2], high[3])));
+}
+
+/* The same of w13: rows g are gate, rows g + 8 up. */
+__device__ static inline uint32_t gated_pair(const float *d, bool there)
+{
+    uint32_t v = bits_of(__floats2bfloat162_rn(swiglu_value(d[0], d[2]), swiglu_value(d[1], d[3])));
+    return there ? v : 0; /* beyond I there are only padded rows: zeros, whatever x holds */
+}
+
+/* This warpgroup's results into `out`. Plain: a token's 128 columns in LARGE_ROW bytes. Gated: its
+ * 64 columns in the order of moe_swizzle_at(). */
+template <int N, bool GATED>
+__device__ static __forceinline__ void put_results(const struct moe_product &p,
+                                                   const struct large_task &t, uint32_t out,
+                                                   int tid, const float (&d)[2][N / 2])
+{
+    int warp = tid / 32 % 4, lane = tid % 32, matrix = lane / 8, token = lane % 8;
+    if (GATED) {
+        /* Matrix 0 is of the first strip, 1 of the second; lanes 16 to 31 give no address. */
+        uint32_t piece = (uint32_t)((matrix % 2 * 4 + warp) ^ token);
+        uint32_t to = out + token * 128 + piece * 16;
+        int64_t column = 32 * (int64_t)(t.strip + 2 * (tid / 128)) + 8 * warp + lane / 4;
 #pragma unroll
         for (int nb = 0; nb < N / 8; nb++)
-            store_block<GATED, STORE_SWIZZLED>(p, t.tile, &d[s][4 * nb], block, 8 * nb, tid % 32);
+            store_matrices_2(to + nb * 8 * 128, gated_pair(&d[0][4 * nb], column < p.cols),
+                             gated_pair(&d[1][4 * nb], column + 32 < p.cols));
+    } else {
+        uint32_t to = out + token * LARGE_ROW + (matrix / 2 * 8 + warp * 2 + matrix % 2) * 16;
+#pragma unroll
+        for (int nb = 0; nb < N / 8; nb++)
+            put_plain(to + nb * 8 * LARGE_ROW, &d[0][4 * nb], &d[1][4 * nb]);
     }
+}
+
+/* Lets bulk copies bring them to their place. Thread i < 128 of the warpgroup, strip `strip` its
+ * first. */
+template <bool GATED>
+__device__ static __forceinline__ void send_results(const struct moe_product &p,
+                                                    const struct large_task &t, uint32_t out, int i,
+                                                    int64_t strip)
+{
+    if (GATED) {
+        if (i == 0 && 32 * strip < p.ldy)
+            bulk_store(p.y + moe_swizzle_at(t.tile, p.ldy, 0, 32 * strip), out,
+                       (uint32_t)t.tile.rows * 128);
+    } else {
+        int64_t column = MOE_TILE_ROWS * strip, left = p.cols - column;
+        if (i < t.tile.rows && left > 0)
+            bulk_store(p.y + (t.tile.first + (int64_t)i) * p.ldy + column, out + i * LARGE_ROW,
+                       (uint32_t)(left < 128 ? left : 128) * 2);
+    }
+    bulk_store_commit();
+}
+
+template <int N, bool GATED>
+__device__ static __forceinline__ void store_strips(const struct moe_product &p,
+                                                    const struct large_task &t,
+                                                    const struct large_ring &ring,
+                                                    const float (&d)[2][N / 2])
+{
+    int tid = thread_again(), group = tid / 128;
+    uint32_t out = ring.out + group * LARGE_OUT;
+    bulk_store_wait_read();
+    warpgroup_sync(group);
+    put_results<N, GATED>(p, t, out, tid, d);
+    publish_to_copies();
+    warpgroup_sync(group);
+    send_results<GATED>(p, t, out, tid % 128, t.strip + 2 * group);
 }
 
 /* A warpgroup's two strips of one tile: the whole of k. */
 template <int N, bool GATED>
-__device__ static inline void multiply(const struct moe_product &p, const struct large_task &t,
-                                       const struct large_ring &ring, const struct large_lane &l,
-                                       struct ring_place &at)
+__device__ static __forceinline__ void multiply(const struct moe_product &p,
+                                                const struct large_task &t,
+                                                const struct large_ring &ring,
+                                                const struct large_lane &l, struct ring_place &at)
 {
     float d[2][N / 2] = {};
     uint32_t release = 0;
@@ -206,45 +285,53 @@ __device__ static inline void multiply(const struct moe_product &p, const struct
     for (int i = 0; i < N / 2; i++) asm volatile("" : "+f"(d[0][i]), "+f"(d[1][i])::"memory");
     __syncwarp();
     if (l.tells) barrier_arrive(release);
-    store_strips<N, GATED>(p, t, d);
+    store_strips<N, GATED>(p, t, ring, d);
 }
 
 template <bool GATED>
-__device__ static inline void multiply_all(const struct moe_product &p,
-                                           const struct large_ring &ring, int tid)
+__device__ static __forceinline__ void multiply_all(const struct moe_product &p,
+                                                    const struct large_ring &ring, int tid)
 {
     struct large_lane l = lane_of(ring, tid, p.every_lane);
     struct ring_place at = {0, 0};
     int32_t tasks = task_count(p);
+    if (tid >= 128 && (int32_t)blockIdx.x < tasks)
+        barrier_wait(ring.full + (LARGE_LATE < p.tiles_k ? LARGE_LATE : 0) * 8, 0);
     for (int32_t task = blockIdx.x; task < tasks; task += gridDim.x) {
         struct large_task t = task_of(p, task);
-        switch ((t.tile.rows + 15) / 16) {
+        switch ((t.tile.rows + 7) / 8) {
         case 1:
+        case 2:
             multiply<16, GATED>(p, t, ring, l, at);
             break;
-        case 2:
+        case 3:
+        case 4:
             multiply<32, GATED>(p, t, ring, l, at);
             break;
-        case 3:
+        case 5:
+        case 6:
             multiply<48, GATED>(p, t, ring, l, at);
             break;
-        case 4:
+        case 7:
+        case 8:
             multiply<64, GATED>(p, t, ring, l, at);
             break;
-        case 5:
+        case 9:
+        case 10:
             multiply<80, GATED>(p, t, ring, l, at);
             break;
-        case 6:
-            multiply<96, GATED>(p, t, ring, l, at);
+        case 11:
+            multiply<88, GATED>(p, t, ring, l, at);
             break;
-        case 7:
-            multiply<112, GATED>(p, t, ring, l, at);
+        case 12:
+            multiply<96, GATED>(p, t, ring, l, at);
             break;
         default:
             multiply<128, GATED>(p, t, ring, l, at);
             break;
         }
     }
+    bulk_store_wait();
 }
 
 __device__ static inline struct large_ring ring_of(const char *memory)
@@ -252,6 +339,7 @@ __device__ static inline struct large_ring ring_of(const char *memory)
     struct large_ring ring;
     ring.b = (shared_at(memory) + 1023) / 1024 * 1024;
     ring.a = ring.b + LARGE_STAGES * LARGE_B;
+    ring.out = ring.a + LARGE_STAGES * LARGE_A;
     ring.full = ring.b + LARGE_BARRIERS;
     ring.empty = ring.full + LARGE_STAGES * 8;
     return ring;
@@ -284,29 +372,6 @@ __global__ static void __launch_bounds__(LARGE_THREADS, 1)
 #endif
 }
 
-/* One block of 64 columns of a tile after the other; 8 threads a row. */
-__global__ static void moe_swizzle_rows(const struct moe_plan p, const bf16 *x, int64_t ld,
-                                        bf16 *out)
-{
-    int64_t blocks = ld / MOE_TILE_K, n = *p.tiles * blocks;
-    for (int64_t i = blockIdx.x; i < n; i += gridDim.x) {
-        struct moe_tile tile = p.tile[i / blocks];
-        int64_t column = i % blocks * MOE_TILE_K + threadIdx.x % 8 * 8;
-        for (int row = threadIdx.x / 8; row < tile.rows; row += blockDim.x / 8) {
-            int64_t token = p.token_of[tile.first + row];
-            *(uint4 *)(out + moe_swizzle_at(tile, ld, row, column)) =
-                *(const uint4 *)(x + token * ld + column);
-        }
-    }
-}
-
-enum err_code moe_swizzle(struct gpu *g, const struct moe_plan *p, const bf16 *x, int64_t ld,
-                          bf16 *out, struct err *err)
-{
-    return GPU_LAUNCH(g, err, "moe_swizzle", "", dim3((unsigned)(g->sms * 8)), dim3(256), 0,
-                      moe_swizzle_rows, *p, x, ld, out);
-}
-
 /* Empty, and so almost without registers, where the build has no code for sm_90a. */
 bool moe_has_large(const struct gpu *g)
 {
@@ -325,7 +390,7 @@ enum err_code moe_product_large(struct gpu *g, const struct moe_product *p, bool
     const char *label = gated ? "moe_large_w13" : "moe_large_w2";
     auto kernel = gated ? moe_large<true> : moe_large<false>;
     if (gpu_shared(g, (const void *)kernel, label, LARGE_SHARED, err) != ERR_OK) return err->code;
-    return GPU_LAUNCH(g, err, label, "wgmma, 256 rows x up to 128 tokens, 8 stages",
+    return GPU_LAUNCH(g, err, label, "wgmma, 256 rows x up to 128 tokens, 6 stages",
                       dim3((unsigned)g->sms), dim3(LARGE_THREADS), (size_t)LARGE_SHARED, kernel,
                       *p);
 }

@@ -39,6 +39,13 @@ __device__ static inline uint4 load_16(uint32_t from)
     return v;
 }
 
+__device__ static inline void store_16(uint32_t to, const uint4 &v)
+{
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z),
+                 "r"(v.w)
+                 : "memory");
+}
+
 __device__ static inline uint2 load_8(uint32_t from)
 {
     uint2 v;
@@ -105,6 +112,23 @@ __device__ static inline void load_matrices(uint32_t from, uint32_t b[4])
                  : "memory");
 }
 
+/* Two or four 8x8 matrices, each transposed: lane l gives where row l % 8 of matrix l / 8 goes; of
+ * two, the lanes from 16 on give nothing. */
+__device__ static inline void store_matrices_2(uint32_t to, uint32_t a, uint32_t b)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(a),
+                 "r"(b)
+                 : "memory");
+}
+
+__device__ static inline void store_matrices_4(uint32_t to, uint32_t a, uint32_t b, uint32_t c,
+                                               uint32_t d)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
+                 "r"(a), "r"(b), "r"(c), "r"(d)
+                 : "memory");
+}
+
 /* ---- epilogue ---- */
 
 /* An 8x8 matrix of which lane 4g + t holds (g, 2t) and (g, 2t + 1), transposed. */
@@ -129,9 +153,6 @@ __device__ static inline void store_two(bf16 *row, int64_t column, int64_t cols,
     if (column + 1 < cols) row[column + 1] = v.y;
 }
 
-/* Where results go: rows of the permuted order, or the order of moe_swizzle_at(). */
-enum moe_store { STORE_ROWS, STORE_SWIZZLED };
-
 /* One m16n8 block of results: m16 block `block` of the matrix' rows, tokens token .. token + 7 of
  * the tile. Lane 4g + t holds rows g (d[0], d[1]) and g + 8 (d[2], d[3]) at tokens 2t, 2t + 1;
  * after the transposition rows 2t, 2t + 1 at token g, which are neighbours in memory. */
@@ -151,7 +172,6 @@ __device__ static inline void store_plain(const struct moe_product &p, const str
 
 /* The same of w13: rows g are gate, rows g + 8 up. Beyond I there are only padded rows: zeros,
  * whatever x holds. ldy is a multiple of 64. */
-template <enum moe_store ORDER>
 __device__ static inline void store_gated(const struct moe_product &p, const struct moe_tile &tile,
                                           const float d[4], int64_t block, int token, int lane)
 {
@@ -162,18 +182,15 @@ __device__ static inline void store_gated(const struct moe_product &p, const str
     if (column >= p.cols) v = 0;
     if (column + 1 >= p.cols) v &= 0xffffu;
     if (at >= tile.rows) return;
-    bf16 *to =
-        p.y + (ORDER == STORE_SWIZZLED ? moe_swizzle_at(tile, p.ldy, at, 8 * block) + lane % 4 * 2
-                                       : (tile.first + (int64_t)at) * p.ldy + column);
-    *reinterpret_cast<uint32_t *>(to) = v;
+    *reinterpret_cast<uint32_t *>(p.y + (tile.first + (int64_t)at) * p.ldy + column) = v;
 }
 
-template <bool GATED, enum moe_store ORDER = STORE_ROWS>
+template <bool GATED>
 __device__ static inline void store_block(const struct moe_product &p, const struct moe_tile &tile,
                                           const float d[4], int64_t block, int token, int lane)
 {
     if (GATED)
-        store_gated<ORDER>(p, tile, d, block, token, lane);
+        store_gated(p, tile, d, block, token, lane);
     else
         store_plain(p, tile, d, block, token, lane);
 }

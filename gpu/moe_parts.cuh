@@ -3,6 +3,7 @@
 #ifndef ASSAY_GPU_MOE_PARTS_CUH
 #define ASSAY_GPU_MOE_PARTS_CUH
 
+#include "gpu/launch.cuh"
 #include "gpu/moe.cuh"
 #include "gpu/moe_pack.h"
 #include "gpu/moe_tiles.h"
@@ -17,7 +18,9 @@ struct moe_plan {
     struct moe_tile *tile; /* [tiles_max], by expert */
     int32_t *tiles;        /* how many there are */
     int32_t *offset;       /* [E + 1]: first row of an expert */
-    int32_t *chunk_count;  /* [chunks][E], or NULL where one block does it all */
+    uint32_t *ready;      /* [1 + tiles_max], zeros: tasks taken, then of each tile of moe_stream.cu
+                             how many warps have made their rows of act */
+    int32_t *chunk_count; /* [chunks][E], or NULL where one block does it all */
     int64_t chunks, chunk;
 };
 
@@ -41,10 +44,18 @@ struct moe_product {
     const int32_t *tiles;
     bf16 *y;
     int64_t ldy, cols;
-    bool overlap; /* moe_stream.cu: the kernel before in the stream makes x and lets this one begin
-                     early; weights and tiles come from before that */
     bool every_lane; /* each lane says that it has read a stage, not one for its warp:
                         ASSAY_GPU_EVERY_LANE */
+};
+
+/* w13 with SwiGLU, whose y is x of w2: in one launch, or one after the other. */
+enum stream_phase { STREAM_BOTH, STREAM_GATED, STREAM_DOWN };
+struct moe_stream_job {
+    struct moe_product p[2];
+    int32_t run[2];  /* strips of a task */
+    uint32_t *ready; /* of the plan */
+    enum stream_phase phase;
+    bool every_lane;
 };
 
 /* Three families of kernels make it, with the same bits for a row whatever stands beside it: every
@@ -57,17 +68,19 @@ struct moe_product {
 enum { MOE_CAP_STREAM = 32, MOE_CAP_MMA = 64, MOE_CAP_LARGE = 128 };
 enum moe_kernel { MOE_MMA, MOE_STREAM, MOE_LARGE };
 
-/* How a step is cut: the rows of a tile, and which kernel. By T, top_k, E and the card alone. */
+/* How a step is cut: the rows of a tile, and which kernel. By T, top_k, E, H and the card alone. */
 struct moe_tactic {
     enum moe_kernel kernel;
     int32_t cap;
 };
-struct moe_tactic moe_tactic_for(const struct gpu *g, int64_t T, int64_t top_k, int64_t E);
+struct moe_tactic moe_tactic_for(const struct gpu *g, int64_t T, int64_t top_k, int64_t E,
+                                 int64_t H);
 
 enum err_code moe_product_mma(struct gpu *g, const struct moe_product *p, bool gated, int32_t cap,
                               struct err *err) ERR_USED;
-enum err_code moe_product_stream(struct gpu *g, const struct moe_product *p, bool gated,
-                                 int32_t cap, struct err *err) ERR_USED;
+/* `apart`: as two launches. */
+enum err_code moe_products_stream(struct gpu *g, const struct moe_stream_job *job, int32_t cap,
+                                  bool apart, struct err *err) ERR_USED;
 /* x, and y where gated, in the order of moe_swizzle_at(). */
 enum err_code moe_product_large(struct gpu *g, const struct moe_product *p, bool gated,
                                 struct err *err) ERR_USED;

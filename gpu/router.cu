@@ -1,9 +1,10 @@
-/* router.cu: op router on the device; see router.cuh. Logits are a linear in float32; the choice is
- * router_pick: a warp a token, its keys in shared memory.
+/* router.cu: op router on the device; see router.cuh. Few tokens take router_few.cu where it can
+ * do what is asked for. Else logits are a linear in float32, and the choice is router_pick: a warp
+ * a token, its keys in shared memory.
  *
  * NaN. A key that is NaN counts as the least of all, so ids are valid and distinct whatever the
  * logits hold; a weight is made from the score itself and stays NaN. */
-#include "gpu/router.cuh"
+#include "gpu/router_parts.cuh"
 
 #include "core/matrix.h"
 #include "gpu/linear.cuh"
@@ -18,42 +19,37 @@ enum { PICK_SHARED = 48 << 10 };
 /* In place of the key of an expert that cannot be chosen (any more); no key is NaN. */
 #define PICK_GONE __int_as_float(0x7fffffff)
 
-/* A token's arrays in shared memory, [E], [E], [groups], [(E + 31) / 32]. */
+/* A token's arrays in shared memory, [E], [E], [groups], [(E + 31) / 32], [top_k]. */
 struct pick_row {
     float *score, *key, *group;
     uint32_t *taken;
+    int32_t *chosen;
 };
 
-/* The larger of two (value, index) of all lanes; of equal values the lower index. index INT_MAX:
- * none, below everything. */
-__device__ static inline bool pick_above(float a, int i, float b, int j)
-{
-    if (j == INT_MAX) return i != INT_MAX;
-    return i != INT_MAX && (a > b || (a == b && i < j));
-}
-
+/* Of the lanes' (value, index) the index of the largest value; of equal values the lower. INT_MAX:
+ * none. No value is NaN. */
 __device__ static inline int pick_best(float value, int index)
 {
-    for (int step = 16; step > 0; step /= 2) {
-        float v = __shfl_xor_sync(~0u, value, step);
-        int i = __shfl_xor_sync(~0u, index, step);
-        if (pick_above(v, i, value, index)) {
-            value = v;
-            index = i;
-        }
-    }
-    return index;
+    uint32_t bits = __float_as_uint(value + 0.0f); /* -0 and 0 are equal */
+    uint32_t order = bits ^ (bits >> 31 ? 0xffffffffu : 0x80000000u);
+    if (index == INT_MAX) order = 0; /* below that of -infinity */
+    uint32_t most = __reduce_max_sync(~0u, order);
+    return __reduce_min_sync(~0u, order == most ? index : INT_MAX);
 }
 
 /* This lane's best of value[0..n): indexes lane, lane + 32, .. */
-__device__ static inline int pick_scan(const float *value, int n)
+__device__ static inline int pick_scan(const float *value, int n, float *best)
 {
-    int best = INT_MAX;
+    int at = INT_MAX;
+    *best = 0;
+#pragma unroll 4
     for (int i = threadIdx.x % 32; i < n; i += 32) {
         float v = value[i];
-        if (!isnan(v) && (best == INT_MAX || v > value[best])) best = i;
+        if (isnan(v) || (at != INT_MAX && v <= *best)) continue;
+        *best = v;
+        at = i;
     }
-    return best;
+    return at;
 }
 
 /* The `count` largest of value[0..n) one after the other; each becomes PICK_GONE and is given to
@@ -61,14 +57,15 @@ __device__ static inline int pick_scan(const float *value, int n)
 template <typename Take>
 __device__ static inline void pick_largest(float *value, int n, int count, Take take)
 {
-    int mine = pick_scan(value, n);
+    float most;
+    int mine = pick_scan(value, n, &most);
     for (int k = 0; k < count; k++) {
-        int best = pick_best(mine == INT_MAX ? 0.0f : value[mine], mine);
+        int best = pick_best(most, mine);
         if (best == INT_MAX) return;
         take(best);
         if (best == mine) {
             value[mine] = PICK_GONE;
-            mine = pick_scan(value, n);
+            mine = pick_scan(value, n, &most);
         }
         __syncwarp();
     }
@@ -148,53 +145,58 @@ __device__ static void drop_groups(const struct gpu_router &r, const struct pick
 }
 
 /* The chosen in ascending id, from the bits of `taken`. */
-__device__ static void list_taken(const struct gpu_router &r, const struct pick_row &s,
-                                  int32_t *ids)
+__device__ static void list_taken(const struct gpu_router &r, const struct pick_row &s)
 {
     int lane = threadIdx.x % 32, n = 0;
     for (int first = 0; first < (int)r.E; first += 32) {
         uint32_t bits = s.taken[first / 32];
-        if (bits >> lane & 1) ids[n + __popc(bits & ((1u << lane) - 1))] = first + lane;
+        if (bits >> lane & 1) s.chosen[n + __popc(bits & ((1u << lane) - 1))] = first + lane;
         n += __popc(bits);
     }
 }
 
 /* An id that was given and is out of range reads nothing and becomes -1. */
-__device__ static void copy_forced(const struct gpu_router &r, const int32_t *forced, int32_t *ids)
+__device__ static void copy_forced(const struct gpu_router &r, const int32_t *forced,
+                                   int32_t *chosen)
 {
     for (int j = threadIdx.x % 32; j < (int)r.top_k; j += 32)
-        ids[j] = forced[j] >= 0 && forced[j] < r.E ? forced[j] : -1;
+        chosen[j] = forced[j] >= 0 && forced[j] < r.E ? forced[j] : -1;
 }
 
 /* Sums in ascending id, like the reference; every lane for itself. */
-__device__ static void weigh_chosen(const struct gpu_router &r, const float *score,
-                                    const int32_t *ids, float *weights)
+__device__ static void give_chosen(const struct gpu_router &r, const struct pick_row &s, int64_t t)
 {
     float sum = 0;
     bool norm = r.norm_topk && r.top_k > 1;
-    for (int j = 0; norm && j < (int)r.top_k; j++) sum += ids[j] < 0 ? NAN : score[ids[j]];
+    for (int j = 0; norm && j < (int)r.top_k; j++)
+        sum += s.chosen[j] < 0 ? NAN : s.score[s.chosen[j]];
     for (int j = threadIdx.x % 32; j < (int)r.top_k; j += 32) {
-        float w = ids[j] < 0 ? NAN : score[ids[j]];
+        float w = s.chosen[j] < 0 ? NAN : s.score[s.chosen[j]];
         if (norm) w /= sum + 1e-20f;
-        weights[j] = w * r.routed_scale;
+        r.ids[t * r.top_k + j] = s.chosen[j];
+        r.weights[t * r.top_k + j] = w * r.routed_scale;
     }
 }
 
-__global__ static void router_pick(const struct gpu_router r, int row_bytes)
+__device__ static struct pick_row pick_row_of(const struct gpu_router &r, char *memory)
 {
-    extern __shared__ __align__(16) char memory[];
-    int64_t t = (int64_t)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
-    if (t >= r.T) return;
     struct pick_row s;
-    s.score = (float *)(memory + threadIdx.x / 32 * row_bytes);
+    s.score = (float *)memory;
     s.key = s.score + r.E;
     s.group = s.key + r.E;
     s.taken = (uint32_t *)(s.group + r.groups);
-    int32_t *ids = r.ids + t * r.top_k;
+    s.chosen = (int32_t *)(s.taken + (r.E + 31) / 32);
+    return s;
+}
+
+/* One warp's work on one token. logits may be s.score. */
+__device__ static void pick_token(const struct gpu_router &r, const struct pick_row &s, int64_t t,
+                                  const float *logits)
+{
     const int32_t *forced = r.forced ? r.forced + t * r.top_k : NULL;
-    pick_keys(r, r.logits + t * r.E, s);
+    pick_keys(r, logits, s);
     if (forced && forced[0] >= 0) {
-        copy_forced(r, forced, ids);
+        copy_forced(r, forced, s.chosen);
     } else {
         if (r.groups > 1) drop_groups(r, s);
         uint32_t *taken = s.taken;
@@ -202,10 +204,18 @@ __global__ static void router_pick(const struct gpu_router r, int row_bytes)
             if (threadIdx.x % 32 == 0) taken[e / 32] |= 1u << (e % 32);
         });
         __syncwarp();
-        list_taken(r, s, ids);
+        list_taken(r, s);
     }
     __syncwarp();
-    weigh_chosen(r, s.score, ids, r.weights + t * r.top_k);
+    give_chosen(r, s, t);
+}
+
+__global__ static void router_pick(const struct gpu_router r, int row_bytes)
+{
+    extern __shared__ __align__(16) char memory[];
+    int64_t t = (int64_t)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+    if (t >= r.T) return;
+    pick_token(r, pick_row_of(r, memory + threadIdx.x / 32 * row_bytes), t, r.logits + t * r.E);
 }
 
 /* What the kernel relies on. */
@@ -225,11 +235,13 @@ enum err_code gpu_router(struct gpu *g, const struct gpu_router *op, struct err 
                        (long long)op->top_k, (long long)op->E, (long long)op->top_groups,
                        (long long)op->groups);
     if (op->T == 0) return ERR_OK;
+    if (router_few_fits(op)) return router_few(g, op, err);
+    int64_t row = (2 * op->E + op->groups + (op->E + 31) / 32 + op->top_k) * 4,
+            warps = PICK_SHARED / row;
     if (gpu_linear(g, op->T, op->x, op->w, op->logits, DT_F32, err) != ERR_OK) return err->code;
-    int64_t row = (2 * op->E + op->groups + (op->E + 31) / 32) * 4, warps = PICK_SHARED / row;
     if (warps < 1)
         return err_set(err, ERR_INPUT, "choose experts|op router on gpu|%lld experts|at most %d",
-                       (long long)op->E, PICK_SHARED / 12);
+                       (long long)op->E, PICK_SHARED / 16);
     if (warps > 4) warps = 4;
     return GPU_LAUNCH(g, err, "router_pick", "a warp a token",
                       dim3((unsigned)((op->T + warps - 1) / warps)), dim3((unsigned)(32 * warps)),

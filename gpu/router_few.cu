@@ -1,0 +1,276 @@
+/* router_few.cu: op router for few tokens; see router.cuh. Reading W once is all there is to do, by
+ * the whole card: 384 experts are 24 blocks of rows, so the columns are cut too (router_sum). The
+ * second kernel (router_pick) adds the parts and chooses; it is placed while the first still runs.
+ * Measured on an H200, 384 experts of 7168 columns: 9 us for 1 to 16 tokens, 14 us for 64; a linear
+ * and a choice by one warp a token took 22 to 24.
+ *
+ * A block makes 32 experts' sums over a part of the columns for all tokens, by tensor cores: the
+ * experts are their rows, the tokens their columns. Warp (m, q) = (warp % 2, warp / 2) has m16
+ * block m and every fourth step of 32 columns. Lane (g, t) = (lane / 4, lane % 4) reads 16 bytes,
+ * columns 8t..8t+7 of the 32, of rows g and g + 8 of W and of token g; which column stands where in
+ * the products does not matter, as long as W and x agree. The sums of the four warps are added in
+ * ascending order, and so are those of the parts: a token's bits depend on the shape of W alone. */
+#include "gpu/launch.cuh"
+#include "gpu/router_parts.cuh"
+#include "gpu/vector.cuh"
+
+#include <limits.h>
+#include <math.h>
+
+enum {
+    FEW = 64,   /* tokens at most */
+    ROWS = 32,  /* experts of a block */
+    PARTS = 16, /* of the columns at most */
+    STEP = 32,
+    QUARTERS = 4,
+    THREADS = 64 * QUARTERS,
+    PICK_EXPERTS = 512, /* at most: a thread each */
+    PICK_CHOSEN = 32    /* at most: a lane each */
+};
+
+/* sums [parts][T][E]: of each part of the columns, `steps` steps of 32. */
+struct router_sum {
+    int64_t T, H, E;
+    int parts, steps;
+    const bf16 *x, *w;
+    float *sums;
+};
+
+struct router_pick {
+    struct gpu_router r;
+    const float *sums;
+    int parts;
+};
+
+__device__ static inline void multiply(float c[4], uint32_t a0, uint32_t a1, uint32_t a2,
+                                       uint32_t a3, uint32_t b0, uint32_t b1)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+/* 16 bytes, or zeros. Volatile and not of the read-only path, so that the loads stay before
+ * the __syncwarp() below: the compiler moves others to their use, one at a time. */
+__device__ static inline uint4 load_or_zero(const bf16 *at, bool there)
+{
+    uint4 v = make_uint4(0, 0, 0, 0);
+    asm volatile("{\n\t.reg .pred p;\n\t"
+                 "setp.ne.u32 p, %5, 0;\n\t"
+                 "@p ld.global.v4.u32 {%0, %1, %2, %3}, [%4];\n\t}"
+                 : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
+                 : "l"(at), "r"((uint32_t)there));
+    return v;
+}
+
+/* AHEAD steps are loaded at a time. */
+template <int NB, int AHEAD>
+__device__ static inline void sum_steps(const struct router_sum &p, float (&sum)[NB][4], int row,
+                                        int first, int end)
+{
+    int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    const bf16 *low = p.w + (int64_t)(row + g) * p.H + 8 * t, *high = low + 8 * p.H;
+    const bf16 *token = p.x + g * p.H + 8 * t;
+    bool has_low = row + g < p.E, has_high = row + g + 8 < p.E;
+    for (int s = first; s < end; s += AHEAD * QUARTERS) {
+        uint4 a[AHEAD], b[AHEAD], x[AHEAD][NB];
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) {
+            int64_t c = (int64_t)(s + u * QUARTERS) * STEP;
+            bool in = s + u * QUARTERS < end && c + 8 * t < p.H;
+            a[u] = load_or_zero(low + c, in && has_low);
+            b[u] = load_or_zero(high + c, in && has_high);
+#pragma unroll
+            for (int i = 0; i < NB; i++)
+                x[u][i] = load_or_zero(token + 8 * i * p.H + c, in && 8 * i + g < p.T);
+        }
+        __syncwarp(); /* no load of memory that may be written moves past it */
+#pragma unroll
+        for (int u = 0; u < AHEAD; u++) {
+#pragma unroll
+            for (int i = 0; i < NB; i++) {
+                multiply(sum[i], a[u].x, b[u].x, a[u].y, b[u].y, x[u][i].x, x[u][i].y);
+                multiply(sum[i], a[u].z, b[u].z, a[u].w, b[u].w, x[u][i].z, x[u][i].w);
+            }
+        }
+    }
+}
+
+template <int NB, int AHEAD>
+__global__ static void __launch_bounds__(THREADS) sum_kernel(const struct router_sum p)
+{
+    __shared__ float part[QUARTERS][8 * NB][ROWS];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    int quarter = warp / 2, block = 16 * (warp % 2);
+    int first = blockIdx.y * p.steps, steps = (int)((p.H + STEP - 1) / STEP);
+    float sum[NB][4] = {};
+    let_next_launch();
+    wait_for_launch_before();
+    sum_steps<NB, AHEAD>(p, sum, (int)blockIdx.x * ROWS + block, first + quarter,
+                         min(first + p.steps, steps));
+#pragma unroll
+    for (int i = 0; i < NB; i++) {
+        part[quarter][8 * i + 2 * t][block + g] = sum[i][0];
+        part[quarter][8 * i + 2 * t + 1][block + g] = sum[i][1];
+        part[quarter][8 * i + 2 * t][block + g + 8] = sum[i][2];
+        part[quarter][8 * i + 2 * t + 1][block + g + 8] = sum[i][3];
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < 8 * NB * ROWS; i += THREADS) {
+        int token = i / ROWS, row = i % ROWS;
+        int64_t e = (int64_t)blockIdx.x * ROWS + row;
+        float y = 0;
+        if (token >= p.T || e >= p.E) continue;
+#pragma unroll
+        for (int q = 0; q < QUARTERS; q++) y += part[q][token][row];
+        p.sums[((int64_t)blockIdx.y * p.T + token) * p.E + e] = y;
+    }
+}
+
+/* ---- choosing ---- */
+
+/* Float32 as an integer that is ordered alike, above 0; no NaN. */
+__device__ static inline uint32_t order_of(float key)
+{
+    uint32_t bits = __float_as_uint(key + 0.0f); /* -0 and 0 are equal */
+    return bits ^ (bits >> 31 ? 0xffffffffu : 0x80000000u);
+}
+
+/* The sum of the parts, in ascending order. */
+__device__ static inline float add_parts(const struct router_pick &p, int64_t t, int64_t e)
+{
+    float part[PARTS], sum = 0;
+    const float *from = p.sums + t * p.r.E + e;
+    const int64_t step = p.r.T * p.r.E;
+#pragma unroll
+    for (int i = 0; i < PARTS; i++) part[i] = i < p.parts ? from[i * step] : 0.0f;
+#pragma unroll
+    for (int i = 0; i < PARTS; i++) {
+        if (i < p.parts) sum += part[i];
+    }
+    return sum;
+}
+
+/* One warp's choice where all of the token's keys fit its registers: expert e is lane e % 32's. */
+__device__ static void choose(const struct gpu_router &r, const float *key, int32_t *chosen)
+{
+    int lane = threadIdx.x % 32, n = 0;
+    uint32_t order[PICK_EXPERTS / 32], taken = 0;
+#pragma unroll
+    for (int i = 0; i < PICK_EXPERTS / 32; i++)
+        order[i] = 32 * i + lane < (int)r.E ? order_of(key[32 * i + lane]) : 0;
+    for (int k = 0; k < (int)r.top_k; k++) {
+        uint32_t best = 0;
+        int at = 0;
+#pragma unroll
+        for (int i = 0; i < PICK_EXPERTS / 32; i++) {
+            if (order[i] <= best) continue;
+            best = order[i];
+            at = i;
+        }
+        uint32_t most = __reduce_max_sync(~0u, best);
+        int id = __reduce_min_sync(~0u, best == most ? 32 * at + lane : INT_MAX);
+        if (id % 32 != lane) continue;
+        taken |= 1u << (id / 32);
+#pragma unroll
+        for (int i = 0; i < PICK_EXPERTS / 32; i++) order[i] = i == id / 32 ? 0 : order[i];
+    }
+#pragma unroll
+    for (int i = 0; i < PICK_EXPERTS / 32; i++) {
+        bool mine = taken >> i & 1;
+        uint32_t bits = __ballot_sync(~0u, mine);
+        if (mine) chosen[n + __popc(bits & ((1u << lane) - 1))] = 32 * i + lane;
+        n += __popc(bits);
+    }
+}
+
+/* A block a token: every thread a score, then one warp. */
+__global__ static void __launch_bounds__(PICK_EXPERTS) pick_kernel(const struct router_pick p)
+{
+    __shared__ float score[PICK_EXPERTS], key[PICK_EXPERTS];
+    __shared__ int32_t chosen[PICK_CHOSEN];
+    const struct gpu_router &r = p.r;
+    int64_t t = blockIdx.x, e = threadIdx.x;
+    int lane = threadIdx.x % 32;
+    float bias = r.bias && e < r.E ? r.bias[e] : 0.0f, sum = 0;
+    let_next_launch();
+    wait_for_launch_before();
+    if (e < r.E) {
+        float logit = add_parts(p, t, e), s = 1.0f / (1.0f + expf(-logit)), k = s + bias;
+        r.logits[t * r.E + e] = logit;
+        score[e] = s;
+        key[e] = isnan(k) ? -INFINITY : k; /* the least of all */
+    }
+    __syncthreads();
+    if (threadIdx.x >= 32) return;
+    choose(r, key, chosen);
+    __syncwarp();
+    bool mine = lane < (int)r.top_k, norm = r.norm_topk && r.top_k > 1;
+    float w = mine ? score[chosen[lane]] : 0.0f;
+    /* In ascending id, like the reference. */
+    for (int j = 0; norm && j < (int)r.top_k; j++) sum += __shfl_sync(~0u, w, j);
+    if (!mine) return;
+    if (norm) w /= sum + 1e-20f;
+    r.ids[t * r.top_k + lane] = chosen[lane];
+    r.weights[t * r.top_k + lane] = w * r.routed_scale;
+}
+
+/* ---- launch ---- */
+
+bool router_few_fits(const struct gpu_router *r)
+{
+    return r->T <= FEW && r->E <= PICK_EXPERTS && r->top_k <= PICK_CHOSEN && r->groups == 1 &&
+           r->scoring == SCORING_SIGMOID && !r->forced && r->w->format == MATRIX_DENSE &&
+           r->w->data.dtype == DT_BF16 && vector_fits(r->w->data.data, r->w->in) &&
+           vector_fits(r->x, r->w->in);
+}
+
+static enum err_code launch_sum(struct gpu *g, const struct router_sum *p, struct err *err)
+{
+    static const struct {
+        int64_t T; /* at most */
+        const char *tactic;
+        void (*kernel)(const struct router_sum);
+    } rows[] = {{8, "8 tokens", sum_kernel<1, 4>},
+                {16, "16 tokens", sum_kernel<2, 4>},
+                {32, "32 tokens", sum_kernel<4, 2>},
+                {FEW, "64 tokens", sum_kernel<8, 2>}};
+    int i = 0;
+    while (rows[i].T < p->T) i++;
+    return gpu_launch_early(g, err, "router_sum", rows[i].tactic,
+                            dim3((unsigned)((p->E + ROWS - 1) / ROWS), (unsigned)p->parts),
+                            dim3(THREADS), 0, rows[i].kernel, *p);
+}
+
+/* Parts of 16 steps: a warp's four loads of W are all under way at once. More columns than that
+ * make longer parts. */
+static int parts_of(int64_t H, int *steps)
+{
+    int64_t all = (H + STEP - 1) / STEP, turn = 4 * QUARTERS;
+    int64_t turns = (all + PARTS * turn - 1) / (PARTS * turn);
+    *steps = (int)(turns * turn);
+    return (int)((all + *steps - 1) / *steps);
+}
+
+enum err_code router_few(struct gpu *g, const struct gpu_router *op, struct err *err)
+{
+    struct router_sum sum = {};
+    struct router_pick pick = {};
+    struct gpu_mark m = gpu_mark(g);
+    sum.T = op->T;
+    sum.H = op->w->in;
+    sum.E = op->E;
+    sum.x = op->x;
+    sum.w = (const bf16 *)op->w->data.data;
+    sum.parts = parts_of(sum.H, &sum.steps);
+    sum.sums = gpu_new<float>(g, sum.parts * op->T * op->E, "parts of logits", err);
+    pick.r = *op;
+    pick.sums = sum.sums;
+    pick.parts = sum.parts;
+    if (sum.sums && launch_sum(g, &sum, err) == ERR_OK)
+        (void)!gpu_launch_early(g, err, "router_pick", "a block a token", dim3((unsigned)op->T),
+                                dim3(PICK_EXPERTS), 0, pick_kernel, pick);
+    gpu_release(g, m);
+    return err->code;
+}

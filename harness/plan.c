@@ -254,33 +254,6 @@ static enum err_code read_expect(struct plan_reader *r, const struct yaml_node *
     return ERR_OK;
 }
 
-static enum err_code read_preflight(struct plan_reader *r, const struct yaml_node *n)
-{
-    static const char wanted[] = "consumer, library, layers, numbering, samples, out or commands";
-    int64_t whole;
-    if (plan_want(r, n, YAML_MAP) != ERR_OK) return r->err->code;
-    for (const struct yaml_node *c = n->child; c; c = c->next) {
-        bool ints = strcmp(c->key, "layers") == 0, list = ints || strcmp(c->key, "commands") == 0;
-        bool text = strcmp(c->key, "consumer") == 0 || strcmp(c->key, "library") == 0 ||
-                    strcmp(c->key, "numbering") == 0 || strcmp(c->key, "out") == 0;
-        if (list) {
-            if (plan_want(r, c, YAML_LIST) != ERR_OK) return r->err->code;
-            for (const struct yaml_node *e = c->child; e; e = e->next) {
-                if (ints && plan_int(r, e, 0, INT32_MAX, &whole) != ERR_OK) return r->err->code;
-                if (!ints && !plan_scalar(r, e)) return r->err->code;
-            }
-        } else if (text) {
-            if (!plan_scalar(r, c)) return r->err->code;
-        } else if (strcmp(c->key, "samples") == 0) {
-            if (plan_int(r, c, 1, INT64_MAX, &whole) != ERR_OK) return r->err->code;
-        } else {
-            return plan_bad_key(r, c, wanted);
-        }
-    }
-    r->plan->gap = (struct plan_gap){"preflight", {n->key_line, n->key_column}};
-    return ERR_OK;
-}
-
 static enum err_code read_root(struct plan_reader *r, const struct yaml_node *root)
 {
     const struct yaml_node *steps = NULL;
@@ -300,7 +273,7 @@ static enum err_code read_root(struct plan_reader *r, const struct yaml_node *ro
         } else if (strcmp(c->key, "expect") == 0) {
             rc = read_expect(r, c);
         } else if (strcmp(c->key, "preflight") == 0) {
-            rc = read_preflight(r, c);
+            rc = plan_preflight(r, c);
         } else {
             rc = plan_bad_key(r, c, "assay, model, tokens, steps, expect or preflight");
         }
@@ -308,8 +281,9 @@ static enum err_code read_root(struct plan_reader *r, const struct yaml_node *ro
     }
     r->plan->model = r->model;
     if (!schema) return plan_bad(r, root, "no key \"assay\"", "assay: 1");
-    if (!steps) return plan_bad(r, root, "no key \"steps\"", "a list of steps");
-    return read_steps(r, steps);
+    if (!steps && !r->plan->preflight.line)
+        return plan_bad(r, root, "no key \"steps\"", "a list of steps");
+    return steps ? read_steps(r, steps) : ERR_OK;
 }
 
 enum err_code plan_parse(const char *text, int64_t size, const char *path, struct arena *a,
@@ -319,6 +293,7 @@ enum err_code plan_parse(const char *text, int64_t size, const char *path, struc
     struct plan_reader r = {
         .plan = out, .arena = a, .err = err, .model = {.step = -1}, .tokens = {.step = -1}};
     *out = (struct plan){.compared_at_least = 1};
+    plan_preflight_init(&out->preflight);
     if (strlen(path) >= sizeof out->path)
         return err_set(err, ERR_INPUT, "plan|%s|%zu bytes|a shorter path", path, strlen(path));
     snprintf(out->path, sizeof out->path, "%s", path);

@@ -14,7 +14,7 @@
  *       op: {name, case, sweep, count, seed, on}  name: an op or a whole case line
  *       fault: {include: [...], seeds: N}
  *   expect: {compared_at_least: N}
- *   preflight: {consumer, library, layers, numbering, samples, out, commands}
+ *   preflight: {...}             what `assay preflight` looks at: plan_preflight.h
  *
  * A `diff` runs the reference again (the verb's --model) where it says `model`, or where it needs
  * one: no truth, profile without profile-run, anchor, diagnose; then the plan's model is taken.
@@ -25,13 +25,14 @@
  *
  * Refused, with line and column: unknown keys, wrong types, missing needed keys, values that the
  * verb would refuse whatever the model is, two steps of one name, the name of a later step, empty
- * steps, expectations that contradict each other. What this build lacks is kept in `gap`: whoever
- * runs the plan refuses it where its step is not skipped. Test: tests/test_plan.c */
+ * steps, expectations that contradict each other, a plan with neither steps nor preflight. Test:
+ * tests/test_plan.c */
 #ifndef ASSAY_HARNESS_PLAN_H
 #define ASSAY_HARNESS_PLAN_H
 
 #include "core/arena.h"
 #include "core/error.h"
+#include "harness/plan_preflight.h"
 #include "harness/verb.h"
 
 enum { PLAN_STEPS = 256, PLAN_OPTIONS = 40, PLAN_NAME = 48 };
@@ -65,12 +66,6 @@ struct plan_expect {
     int64_t guilty_layer, first_layer, first_row;             /* PLAN_ANY */
 };
 
-/* What this build cannot do. */
-struct plan_gap {
-    const char *key; /* NULL: nothing is missing */
-    struct plan_place at;
-};
-
 struct plan_step {
     const char *name; /* as given, else "step-3" */
     enum plan_kind kind;
@@ -91,9 +86,9 @@ struct plan {
     char folder[1024];
     struct plan_text model; /* NULL text: none of its own */
     struct plan_step *step;
-    int steps;
+    int steps;                 /* 0: only a preflight */
     int64_t compared_at_least; /* 1 where the plan does not say */
-    struct plan_gap gap;       /* of the plan as a whole */
+    struct plan_preflight preflight;
 };
 
 /* Everything lies in the arena. */

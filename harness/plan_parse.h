@@ -1,5 +1,5 @@
-/* plan_parse.h: what the two halves of the plan's parser share; private to plan.c and plan_step.c.
- */
+/* plan_parse.h: what the parts of the plan's parser share; private to plan.c,
+ * plan_step.c and plan_preflight.c. */
 #ifndef ASSAY_HARNESS_PLAN_PARSE_H
 #define ASSAY_HARNESS_PLAN_PARSE_H
 
@@ -37,5 +37,8 @@ enum err_code plan_step_expect(struct plan_reader *r, struct plan_step *s,
 /* What can only be said once all keys of a step are read. */
 enum err_code plan_step_check(struct plan_reader *r, struct plan_step *s,
                               const struct yaml_node *n);
+
+/* The key `preflight`, into plan->preflight (plan_preflight.h). */
+enum err_code plan_preflight(struct plan_reader *r, const struct yaml_node *n);
 
 #endif

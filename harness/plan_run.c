@@ -51,14 +51,6 @@ static bool condition_fails(const struct plan_step *s, char why[PLAN_WHY])
     return true;
 }
 
-static enum err_code check_gap(const struct plan *p, const struct plan_gap *gap, struct err *err)
-{
-    char at[ERR_PART];
-    if (!gap->key) return ERR_OK;
-    return err_set(err, ERR_DEVICE, "plan|%s|%s: NOT IMPLEMENTED in this build|a build that has it",
-                   plan_where(p, gap->at, at, sizeof at), gap->key);
-}
-
 static bool names_gpu(const char *sides)
 {
     for (const char *at = sides; at; at = strchr(at, ','), at = at ? at + 1 : NULL) {
@@ -98,7 +90,8 @@ static enum err_code check_all(struct runner *r, struct err *err)
     const struct plan *p = r->plan;
     char why[PLAN_WHY];
     int goldens = 0;
-    if (check_gap(p, &p->gap, err) != ERR_OK) return err->code;
+    if (p->steps == 0)
+        return err_set(err, ERR_INPUT, "plan|%s|no key \"steps\"|a list of steps", p->path);
     for (int i = 0; i < p->steps; i++) {
         r->skipped[i] = condition_fails(&p->step[i], why);
         goldens += p->step[i].bless && !r->skipped[i];
@@ -388,6 +381,9 @@ enum err_code plan_run(const struct plan *p, const char *folder, enum bless_mode
     if (!fields || json_object_update(result, fields) != 0)
         rc = err_set(err, ERR_MEMORY, "record result|%s|no memory", p->path);
     if (err->code != ERR_OK) json_object_set_new(result, "error", verb_error(err));
+    if (p->preflight.line)
+        json_object_set_new(result, "preflight",
+                            json_sprintf("not run: assay preflight %s", p->path));
     json_decref(fields);
     json_decref(r.steps);
     json_decref(r.why);

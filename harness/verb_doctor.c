@@ -11,6 +11,7 @@
 #include "core/ops.h"
 #include "core/text.h"
 #include "harness/doctor_plan.h"
+#include "harness/host_memory.h"
 
 #include <errno.h>
 #include <fenv.h>
@@ -29,7 +30,7 @@ enum level { OK, WARN, FAIL };
 
 static const char *const level_names[] = {"ok", "warn", "FAIL"};
 
-enum { VALUE = 512, LINE = 512, DEVICES = 16 };
+enum { VALUE = 512, LINE = HOST_LINE, DEVICES = 16 };
 
 #ifdef __clang__
 #define COMPILER __VERSION__
@@ -64,36 +65,6 @@ __attribute__((format(printf, 5, 6))) static void add(struct checks *c, enum lev
     if (level == FAIL && c->fails++ == 0) c->first = name;
 }
 
-/* The first line of a file without its newline; false when there is none. */
-static bool read_line(const char *path, char line[LINE])
-{
-    FILE *f = fopen(path, "r");
-    if (!f) return false;
-    bool got = fgets(line, LINE, f) != NULL;
-    fclose(f);
-    if (got) line[strcspn(line, "\n")] = '\0';
-    return got;
-}
-
-/* What stands after "KEY<blanks>:<blanks>" in the first line of a file that begins so. */
-static bool read_key(const char *path, const char *key, char value[LINE])
-{
-    char line[LINE];
-    FILE *f = fopen(path, "r");
-    if (!f) return false;
-    bool got = false;
-    while (!got && fgets(line, LINE, f)) {
-        char *colon = strchr(line, ':');
-        if (!colon || !text_starts(line, key)) continue;
-        colon += 1 + strspn(colon + 1, " \t");
-        colon[strcspn(colon, "\n")] = '\0';
-        snprintf(value, LINE, "%s", colon);
-        got = true;
-    }
-    fclose(f);
-    return got;
-}
-
 static void check_program(struct checks *c)
 {
     add(c, OK, "assay", "this program", "%s, built with %s", ASSAY_VERSION, COMPILER);
@@ -105,7 +76,7 @@ static void check_cpu(struct checks *c)
 {
     char model[LINE];
     cpu_set_t set;
-    if (!read_key("/proc/cpuinfo", "model name", model))
+    if (!host_key("/proc/cpuinfo", "model name", model))
         snprintf(model, sizeof model, "unknown model");
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     int usable = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)online;
@@ -160,74 +131,25 @@ static void check_reference(struct checks *c)
             err.found);
 }
 
-/* Bytes of a line of /proc/meminfo; -1: unknown. */
-static double memory_line(const char *key)
-{
-    char text[LINE];
-    int64_t kilobytes;
-    if (!read_key("/proc/meminfo", key, text)) return -1;
-    text[strcspn(text, " ")] = '\0';
-    return text_int(text, &kilobytes) ? 1024.0 * (double)kilobytes : -1;
-}
-
-/* The smallest limit that `file` gives in a control group or one above it; `least` where it gives
- * none. */
-static double group_limit(const char *root, char *group, const char *file, double least)
-{
-    char path[2 * LINE], text[LINE];
-    int64_t bytes;
-    for (;;) {
-        int n = snprintf(path, sizeof path, "%s%s/%s", root, group, file);
-        bool got = n < (int)sizeof path && read_line(path, text) && text_int(text, &bytes);
-        if (got && (double)bytes < least) least = (double)bytes;
-        char *slash = strrchr(group, '/');
-        if (!slash) return least;
-        *slash = '\0';
-    }
-}
-
-/* Bytes that our control groups, of version 1 or 2, allow us; infinite where there is no limit. */
-static double memory_limit(void)
-{
-    char line[LINE];
-    double least = INFINITY;
-    FILE *f = fopen("/proc/self/cgroup", "r");
-    while (f && fgets(line, sizeof line, f)) { /* "0::/a/b" or "4:cpu,memory:/a/b" */
-        line[strcspn(line, "\n")] = '\0';
-        char *kind = strchr(line, ':');
-        char *group = kind ? strchr(kind + 1, ':') : NULL;
-        if (!group) continue;
-        *group++ = '\0';
-        if (strcmp(kind, ":") == 0) {
-            least = group_limit("/sys/fs/cgroup", group, "memory.max", least);
-        } else if (strstr(kind, "memory")) {
-            least = group_limit("/sys/fs/cgroup/memory", group, "memory.limit_in_bytes", least);
-        }
-    }
-    if (f) fclose(f);
-    return least < 1e18 ? least : INFINITY; /* version 1 says "none" by a number near 2^63 */
-}
-
 static void check_memory(struct checks *c)
 {
     char total_text[32], free_text[32], limit_text[32];
-    double total = memory_line("MemTotal"), free_now = memory_line("MemAvailable");
-    double limit = memory_limit();
-    if (total < 0 || free_now < 0) {
+    const struct host_memory m = host_memory();
+    if (m.total < 0 || m.available < 0) {
         add(c, WARN, "memory", "watch it yourself", "unknown");
         return;
     }
-    text_bytes(total, total_text, sizeof total_text);
-    text_bytes(free_now, free_text, sizeof free_text);
-    text_bytes(limit, limit_text, sizeof limit_text);
-    double usable = limit < free_now ? limit : free_now;
+    text_bytes(m.total, total_text, sizeof total_text);
+    text_bytes(m.available, free_text, sizeof free_text);
+    text_bytes(m.limit, limit_text, sizeof limit_text);
+    double usable = m.limit < m.available ? m.limit : m.available;
     enum level level = usable < memory_min ? FAIL : usable < memory_good ? WARN : OK;
     const char *remedy = level == FAIL
                              ? "too little for any model; raise the limit or end other programs"
                          : level == WARN ? "enough for small models; the largest need 16 GB"
                                          : "weights are streamed: enough for any model";
     add(c, level, "memory", remedy, "%s, %s available, control group limit %s", total_text,
-        free_text, isinf(limit) ? "none" : limit_text);
+        free_text, isinf(m.limit) ? "none" : limit_text);
 }
 
 static void check_limit(struct checks *c, const char *name, int resource, double least,
@@ -400,8 +322,10 @@ static const struct option_row options[] = {DOCTOR_PLAN_ROWS, {NULL, NULL, NULL,
 const struct verb verb_doctor = {
     .name = "doctor",
     .usage = "[--plan --model MODEL [--tp N] [--ep N] [--expert-map M] [--redundant N]]",
-    .about = "Says what will and will not work on this machine: CPU, memory, disk, libraries, "
-             "CUDA, NCCL; with --plan, how a model is cut over ranks.",
+    .about = "what will and will not work on this machine",
+    .details =
+        "Looks at CPU, memory, disk, libraries, CUDA and NCCL; with --plan, says how a model "
+        "is cut over ranks.",
     .words_min = 0,
     .words_max = 0,
     .options = options,

@@ -206,7 +206,7 @@ static void add_fault(const struct cases *c, const json_t *r)
         add(c, json_string_value(record), "skipped", "changed something nowhere", "");
 }
 
-/* ---- findings: contract, lint, guard; problems of inspect ---- */
+/* ---- findings: contract, lint, guard, preflight; problems of inspect ---- */
 
 /* "message: why"; where there is no message, the error's type stands for it. */
 static json_t *finding_cause(const json_t *f)
@@ -225,6 +225,13 @@ static json_t *finding_detail(const json_t *f)
         const char *text = text_at(f, keys[i]), *before = json_string_value(detail);
         if (!text[0]) continue;
         json_t *longer = json_sprintf("%s%s%s %s", before, before[0] ? "\n" : "", keys[i], text);
+        json_decref(detail);
+        detail = longer;
+    }
+    if (json_is_number(json_object_get(f, "minutes"))) {
+        json_t *longer =
+            json_sprintf("%s\ncosts %.1f min: it strikes %s", json_string_value(detail),
+                         json_number_value(json_object_get(f, "minutes")), text_at(f, "strikes"));
         json_decref(detail);
         detail = longer;
     }
@@ -268,6 +275,24 @@ static void add_findings(const struct cases *c, const json_t *r)
     json_array_foreach(json_object_get(r, "findings"), i, f) add_finding(c, f);
 }
 
+/* Families of checks: one without a finding is a case that passed; one that could not be looked at
+ * is an error. */
+static void add_checks(const struct cases *c, const json_t *r)
+{
+    const json_t *one;
+    size_t i;
+    json_array_foreach(json_object_get(r, "checks"), i, one)
+    {
+        const bool asked = !is(one, "state", "not asked");
+        if (asked && (is(one, "state", "not checked") || int_at(one, "findings") > 0)) continue;
+        add(c, text_at(one, "check"), asked ? "pass" : "skipped",
+            asked ? "" : text_at(one, "about"), "");
+    }
+    json_array_foreach(json_object_get(r, "not_checked"), i, one) add_made(
+        c, text_at(one, "check"), "error", json_sprintf("not checked: %s", text_at(one, "why")),
+        json_string(text_at(one, "remedy")));
+}
+
 static void add_problems(const struct cases *c, const json_t *r)
 {
     const json_t *p;
@@ -295,6 +320,7 @@ static const struct {
     {"taps", "compared", add_diff},         {"rows", "not_implemented", add_op},
     {"never", "injected", add_fault},       {"findings", "findings", add_findings},
     {"problems", "problems", add_problems}, {"steps", "steps", add_steps},
+    {"checks", "not_checked", add_checks},
 };
 
 static void add_all(const struct cases *c, const json_t *r)

@@ -226,7 +226,7 @@ static void add_fault(const struct findings *s, const json_t *r)
     }
 }
 
-/* ---- findings of contract, lint, guard; problems of inspect ---- */
+/* ---- findings of contract, lint, guard, preflight; problems of inspect ---- */
 
 /* Of the two words that a finding may have: its verdict, then its severity. */
 static const struct {
@@ -302,6 +302,26 @@ static void add_found(const struct findings *s, const json_t *r)
     }
 }
 
+/* What was asked for and could not be looked at. */
+static void add_unchecked(const struct findings *s, const json_t *r)
+{
+    const json_t *one;
+    size_t i;
+    json_array_foreach(json_object_get(r, "not_checked"), i, one)
+    {
+        json_t *logical = json_array();
+        place(logical, "check", text_at(one, "check"));
+        add(s, (struct finding){.level = "error",
+                                .file = text_at(r, "plan"),
+                                .rule = json_sprintf("%s/not-checked", text_at(r, "verb")),
+                                .key = json_sprintf("%s|not-checked|%s", text_at(r, "verb"),
+                                                    text_at(one, "check")),
+                                .message = json_sprintf("%s: not checked: %s",
+                                                        text_at(one, "check"), text_at(one, "why")),
+                                .logical = logical});
+    }
+}
+
 static void add_problems(const struct findings *s, const json_t *r)
 {
     const json_t *p;
@@ -359,9 +379,10 @@ static const struct {
     const char *list, *also;
     void (*add)(const struct findings *s, const json_t *r);
 } kinds[] = {
-    {"taps", "compared", add_diff},         {"rows", "not_implemented", add_op},
-    {"never", "injected", add_fault},       {"findings", "findings", add_found},
-    {"problems", "problems", add_problems}, {"steps", "steps", add_steps},
+    {"taps", "compared", add_diff},           {"rows", "not_implemented", add_op},
+    {"never", "injected", add_fault},         {"findings", "findings", add_found},
+    {"problems", "problems", add_problems},   {"steps", "steps", add_steps},
+    {"checks", "not_checked", add_unchecked},
 };
 
 static void add_all(const struct findings *s, const json_t *r)

@@ -44,7 +44,7 @@ static const struct {
 } texts[] = {
     {"diff", NULL, report_diff_text},       {"run", NULL, report_plan_text},
     {"inspect", NULL, report_inspect_text}, {"contract", "check", report_check_text},
-    {"lint", NULL, report_lint_text},
+    {"lint", NULL, report_lint_text},       {"preflight", NULL, report_preflight_text},
 };
 
 static void render_text(const json_t *result, FILE *out)

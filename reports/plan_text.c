@@ -99,6 +99,7 @@ void report_plan_text(const json_t *r, FILE *out, bool colour, int rows_max)
     fprintf(out, " (at least %lld wanted)\n", int_at(r, "compared_at_least"));
     json_array_foreach(json_object_get(r, "why"), i, one)
         fprintf(out, "%s\n", json_string_value(one));
+    if (text_at(r, "preflight")[0]) fprintf(out, "preflight: %s\n", text_at(r, "preflight"));
     /* What went as it should is left out first, where the screen is too short. */
     const bool brief = rows_max > 0 && json_array_size(steps) > (size_t)rows_max;
     json_array_foreach(steps, i, one)

@@ -29,6 +29,7 @@ static const struct {
     {"lint/", "A handler or a command that can lose an error."},
     {"guard/", "An error that a run of a command lost."},
     {"inspect/", "A checkpoint, head, dump or sample is not as it should be."},
+    {"preflight/", "Something that a run would have met after its load was spent."},
     {"run/", "A step of a plan is not as expected."},
     {"", "A finding."},
 };

@@ -23,4 +23,7 @@ void report_check_text(const json_t *result, FILE *out, bool colour, int lines_m
 /* The result of `lint`. `lines_max`: about as many lines, 0: all. */
 void report_lint_text(const json_t *result, FILE *out, bool colour, int lines_max);
 
+/* The result of `preflight`, one page. `findings_max`: findings that are shown, 0: all. */
+void report_preflight_text(const json_t *result, FILE *out, bool colour, int findings_max);
+
 #endif

@@ -114,15 +114,19 @@ static void parse__gives_a_diff_the_model__when_it_must_run(void **state)
     }
 }
 
-static void parse__keeps_what_this_build_lacks__with_its_place(void **state)
+static void parse__takes_a_preflight__beside_steps_or_alone(void **state)
 {
     struct plan p;
     (void)state;
     parse(HEAD "  - diff: {subject: x, truth: y}\n"
                "preflight: {consumer: e.py, layers: [2, 30], samples: 10, commands: [a b]}\n",
           &p);
-    assert_string_equal(p.gap.key, "preflight");
-    assert_int_equal(p.gap.at.line, 6);
+    assert_int_equal(p.preflight.line, 6);
+    assert_int_equal(p.steps, 1);
+    parse("assay: 1\npreflight: {library: vllm}\n", &p);
+    assert_int_equal(p.steps, 0);
+    parse(HEAD "  - diff: {subject: x, truth: y}\n", &p);
+    assert_int_equal(p.preflight.line, 0);
 }
 
 static void fault__becomes_the_options_of_its_verb(void **state)
@@ -192,10 +196,6 @@ static void plan__is_refused_at_its_place(void **state)
         {"assay: 1\nsteps: []\n", "2:1", "an empty list", "something"},
         {"assay: 1\nexpect: {compared: 1}\n", "2:10", "\"compared\"", "compared_at_least"},
         {"assay: 1\nexpect: {compared_at_least: 0}\n", "2:29", "\"0\"", "1 to"},
-        {"assay: 1\npreflight: {x: 1}\n", "2:13", "\"x\"", "consumer"},
-        {"assay: 1\npreflight: {layers: [a]}\n", "2:22", "\"a\"", "whole number"},
-        {"assay: 1\npreflight: {samples: -1}\n", "2:22", "\"-1\"", "whole number"},
-        {"assay: 1\npreflight: {commands: x}\n", "2:23", "a text", "a list"},
         {HEAD "  -\n", "4:1", "nothing", "a mapping"},
         {HEAD "  - name: a\n", "5:5", "without a kind", "one of forward"},
         {HEAD "  - forward:\n", "5:5", "nothing", "a mapping"},
@@ -335,8 +335,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(parse__reads_a_whole_plan, arena_teardown),
         cmocka_unit_test_teardown(parse__gives_a_diff_the_model__when_it_must_run, arena_teardown),
-        cmocka_unit_test_teardown(parse__keeps_what_this_build_lacks__with_its_place,
-                                  arena_teardown),
+        cmocka_unit_test_teardown(parse__takes_a_preflight__beside_steps_or_alone, arena_teardown),
         cmocka_unit_test_teardown(fault__becomes_the_options_of_its_verb, arena_teardown),
         cmocka_unit_test_teardown(yaml__is_refused_at_its_place, arena_teardown),
         cmocka_unit_test_teardown(plan__is_refused_at_its_place, arena_teardown),

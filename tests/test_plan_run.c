@@ -215,11 +215,22 @@ static void run__stops__at_an_error(void **state)
     json_decref(j);
 }
 
-static void run__refuses_what_this_build_lacks__before_anything_runs(void **state)
+/* It is another verb's: what is not run is said. */
+static void run__leaves_a_preflight_alone__and_says_so(void **state)
 {
-    write_text(folder_path(state, "p.yaml"), HEAD EQUAL "preflight: {library: vllm}\n");
-    struct refusal r = {3, "plan", ":6:1", "preflight: NOT IMPLEMENTED", NULL};
-    cli_refuses(state, r, "run", folder_path(state, "p.yaml"), "--out", folder_path(state, "out"));
+    json_t *j = run_plan(state, HEAD EQUAL "preflight: {library: vllm}\n", 0);
+    assert_non_null(strstr(field_text(j, "preflight"), "not run"));
+    size_t size;
+    char *text = read_whole(folder_path(state, "out/result.txt"), &size);
+    assert_non_null(strstr(text, "preflight: not run: assay preflight"));
+    free(text);
+    json_decref(j);
+    j = run_plan(state, HEAD EQUAL, 0);
+    assert_null(json_object_get(j, "preflight"));
+    json_decref(j);
+    write_text(folder_path(state, "p.yaml"), "assay: 1\npreflight: {library: vllm}\n");
+    cli_refuses(state, ((struct refusal){2, "plan", "p.yaml", "no key \"steps\"", "a list"}), "run",
+                folder_path(state, "p.yaml"), "--out", folder_path(state, "out2"));
 }
 
 static void run__refuses_the_device__where_there_is_none(void **state)
@@ -380,7 +391,7 @@ int main(void)
         CASE(run__is_green__when_what_was_expected_to_fail_does),
         CASE(run__is_red__when_too_little_was_compared),
         CASE(run__stops__at_an_error),
-        CASE(run__refuses_what_this_build_lacks__before_anything_runs),
+        CASE(run__leaves_a_preflight_alone__and_says_so),
         CASE(run__refuses_the_device__where_there_is_none),
         CASE(generate__is_held_against_its_tokens),
         CASE(generate__must_not_give_more_than_it_is_compared_with),

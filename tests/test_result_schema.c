@@ -45,6 +45,12 @@ static void schema__holds__of_what_verbs_print(void **state)
                            dump, dump));
     conforms("run", plan, "--out", out);
     conforms("run", folder_path(state, "none.yaml"));
+    write_text(plan, "assay: 1\nmodel: " FIXTURE(
+                         "tiny-k25") "\npreflight: {layers: [2, 7], "
+                                     "numbering: entry, tp: 3, commands: [\"ls 'x\"], "
+                                     "rehearse: {run: 'ls {model}'}}\n");
+    conforms("preflight", plan);
+    conforms("preflight", plan, "--rehearse");
     conforms("forward", "--tokens");
 }
 

@@ -1,6 +1,7 @@
 /* guard_place.c: see guard_place.h. */
 #include "harness/guard_place.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,21 +18,27 @@ int guard_place_signal(void)
     return SIGRTMIN + ABOVE_FIRST;
 }
 
-/* The scripts' folder beside the program's. */
-static void find_scripts(struct guard_place *p)
+/* The scripts' folder beside the program's. Without it no Python is watched, and a run would come
+ * out green because nobody looked. */
+static enum err_code find_scripts(struct guard_place *p, struct err *err)
 {
     char own[FILE_PATH], scripts[FILE_PATH];
-    struct err err = ERR_INIT;
     ssize_t n = readlink("/proc/self/exe", own, sizeof own - 1);
-    if (n <= 0) return;
+    if (n <= 0) return err_set(err, ERR_IO, "guard|/proc/self/exe|%s|a link", strerror(errno));
     own[n] = '\0';
     char *slash = strrchr(own, '/');
     if (slash) *slash = '\0';
-    if (file_join(own, SCRIPTS, scripts, &err) != ERR_OK ||
-        file_join(scripts, "inject", p->inject, &err) != ERR_OK ||
-        file_join(scripts, "harmless.json", p->harmless, &err) != ERR_OK ||
-        !file_is_folder(p->inject) || strchr(p->inject, ':'))
-        p->inject[0] = '\0'; /* a ':' cannot stand in PYTHONPATH */
+    if (file_join(own, SCRIPTS, scripts, err) != ERR_OK ||
+        file_join(scripts, "inject", p->inject, err) != ERR_OK ||
+        file_join(scripts, "harmless.json", p->harmless, err) != ERR_OK)
+        return err->code;
+    if (strchr(p->inject, ':'))
+        return err_set(err, ERR_IO, "guard|%s|a ':'|a path that can stand in PYTHONPATH",
+                       p->inject);
+    if (!file_is_folder(p->inject))
+        return err_set(err, ERR_IO, "guard|%s|no such folder|what goes into Pythons, as installed",
+                       p->inject);
+    return ERR_OK;
 }
 
 /* An empty file, or the one that is there; its size, or -1. */
@@ -54,11 +61,12 @@ static void absolute(const char *path, char out[FILE_PATH])
         out[0] = '\0';
 }
 
-void guard_place_make(struct guard_place *p, const char *log, const json_t *contract)
+enum err_code guard_place_make(struct guard_place *p, const char *log, const json_t *contract,
+                               struct err *err)
 {
     const char *tmp = getenv("TMPDIR");
     *p = (struct guard_place){.own_log = !log};
-    find_scripts(p);
+    if (find_scripts(p, err) != ERR_OK) return err->code;
     int n = snprintf(p->folder, sizeof p->folder, "%s/assay-guard.XXXXXX",
                      tmp && tmp[0] == '/' ? tmp : "/tmp");
     if (n >= (int)sizeof p->folder - 32 || !mkdtemp(p->folder)) p->folder[0] = '\0';
@@ -73,13 +81,14 @@ void guard_place_make(struct guard_place *p, const char *log, const json_t *cont
     if (log) absolute(log, p->log);
     p->log_from = p->log[0] ? touch(p->log) : -1;
     if (p->log_from < 0) p->log[0] = '\0';
+    return ERR_OK;
 }
 
 void guard_place_environment(const struct guard_place *p, const char *also, bool deep)
 {
     const char *before = getenv("PYTHONPATH");
     char number[16];
-    if (!p->log[0] || !p->inject[0]) return;
+    if (!p->log[0]) return;
     size_t size = strlen(p->inject) + (before ? strlen(before) : 0) + 2;
     char *path = malloc(size);
     if (!path) return;

@@ -10,7 +10,7 @@
 struct guard_place {
     char folder[FILE_PATH]; /* "" : none could be made */
     char log[FILE_PATH], stacks[FILE_PATH];
-    char inject[FILE_PATH];   /* what goes into PYTHONPATH; "" : not installed */
+    char inject[FILE_PATH];   /* what goes into PYTHONPATH */
     char contract[FILE_PATH]; /* guard_contract.h as JSON; "" : none */
     char harmless[FILE_PATH]; /* patterns of what is known to be harmless */
     long log_from;            /* bytes of the log that are of earlier runs */
@@ -20,8 +20,9 @@ struct guard_place {
 /* The signal on which Pythons show their stacks: one that programs leave alone. */
 int guard_place_signal(void);
 /* As far as it can; a log that cannot be written leaves `log` empty. `log` and `contract` may be
- * NULL. */
-void guard_place_make(struct guard_place *p, const char *log, const json_t *contract);
+ * NULL. ERR_IO: the scripts that go into Pythons are not where the program was installed. */
+enum err_code guard_place_make(struct guard_place *p, const char *log, const json_t *contract,
+                               struct err *err) ERR_USED;
 /* In the child, before it becomes the command. */
 void guard_place_environment(const struct guard_place *p, const char *also, bool deep);
 /* Takes the folder away; the log that lies in it only where `log` is set. */

@@ -239,8 +239,8 @@ enum err_code guard_run(const struct guard_options *o, struct guard_outcome *out
 {
     struct running r = {.o = o};
     *out = (struct guard_outcome){0};
+    if (guard_place_make(&r.place, o->log, o->contract, err) != ERR_OK) return err->code;
     take_signals(&r);
-    guard_place_make(&r.place, o->log, o->contract);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (guard_streams_open(&r.streams, o->out_fd, err) != ERR_OK) return err->code;
     start_watcher(&r);

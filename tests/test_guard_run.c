@@ -1,6 +1,7 @@
 /* test_guard_run.c: a guarded command behaves as it would without a guard: bytes, exit statuses,
  * signals, terminals, and what happens when the guard itself has trouble. */
 #include "tests/cli.h"
+#include "tests/outside.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -246,6 +247,23 @@ static void guard__runs_the_command__where_it_can_write_no_file(void **state)
     cli_free(&r);
 }
 
+/* What nobody can watch must not come out green: an installation without the scripts is refused. */
+static void guard__refuses__where_its_scripts_are_missing(void **state)
+{
+    int status;
+    const char *program = folder_path(state, "assay"), *made = folder_path(state, "made");
+    const char *log = folder_path(state, "log");
+    free(outside((const char *[]){"cp", ASSAY_PROGRAM, program, NULL}, log, &status));
+    assert_int_equal(status, 0);
+    char *said =
+        outside((const char *[]){program, "guard", "--", "touch", made, NULL}, log, &status);
+    assert_int_equal(status, 3);
+    assert_non_null(strstr(said, "assay: error: guard: "));
+    assert_non_null(strstr(said, "assay_guard/inject: found no such folder"));
+    assert_int_equal(access(made, F_OK), -1);
+    free(said);
+}
+
 static void guard__leaves_the_command_alone__when_its_watcher_is_killed(void **state)
 {
     struct cli r;
@@ -308,6 +326,7 @@ int main(void)
         FOLDER(guard__comes_back_with_the_command__whoever_holds_its_streams),
         cmocka_unit_test(guard__leaves_a_terminal_a_terminal__with_its_size),
         FOLDER(guard__runs_the_command__where_it_can_write_no_file),
+        cmocka_unit_test(guard__refuses__where_its_scripts_are_missing),
         cmocka_unit_test(guard__leaves_the_command_alone__when_its_watcher_is_killed),
         FOLDER(guard__writes_one_report__and_nothing_on_the_streams),
         FOLDER(guard__cleans_up__after_itself),

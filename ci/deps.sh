@@ -1,9 +1,19 @@
 #!/usr/bin/env bash
 # Sees to it that what the build needs is here: Debian 12, Ubuntu 24.04 or newer. Installs with apt where that is
 # allowed (root, or sudo without a password); otherwise says what is missing and exits 3. Quick when all is there.
+# --browser: also a Chromium for ci/html.sh, 80 MB to fetch and 300 MB on disk; ci/full.sh asks for it.
 set -euo pipefail
 
 cmake_min=3.25
+browser=
+case ${1:-} in
+'') ;;
+--browser) browser=yes ;;
+*)
+    echo "usage: ci/deps.sh [--browser]" >&2
+    exit 2
+    ;;
+esac
 
 has_program() {
     command -v "$1" > /dev/null
@@ -11,10 +21,12 @@ has_program() {
 
 # Prints the packages whose use fails here, one a line. What counts is that the thing works, not who installed it.
 missing() {
+    [ -z "$browser" ] || has_program chromium || has_program chromium-browser || has_program google-chrome || echo chromium
     has_program "${CC:-gcc}" || echo build-essential
     has_program make || has_program ninja || echo build-essential
     has_program cmake || echo cmake
     has_program ctest || echo cmake
+    has_program xmllint || echo libxml2-utils # tests of reports against their schema
     if ! has_program pkg-config; then
         echo pkg-config libopenblas-dev libfyaml-dev libjansson-dev libcmocka-dev libssl-dev libzip-dev | tr ' ' '\n'
         return

@@ -55,7 +55,7 @@ fuzz() {
     printf '%s\n' tests/fuzz/fuzz_*.c | xargs -P "$jobs" -I{} bash -c 'fuzz_one {}'
 }
 
-ci/deps.sh
+ci/deps.sh --browser || ci/deps.sh # where no Chromium is to be had, ci/html.sh says that it did not look
 preset asan
 preset tsan
 begin "coverage, at least 90 %"
@@ -65,6 +65,8 @@ begin "sweep, $sweep_count cases an op"
 cmake --preset release > build/release.log
 cmake --build --preset release --parallel "$jobs" >> build/release.log
 build/release/bin/assay op --sweep --count "$sweep_count"
+begin "reports in a browser"
+ci/html.sh build/release/bin/assay
 begin "10,000 argument vectors through real shells"
 QUOTE_VECTORS=10000 build/release/tests/test_quote_arrives
 begin "fault campaign, every site"

@@ -1,6 +1,7 @@
-# cmake --install: bin/assay, libassay.a, libassay.so, headers, a CMake package and assay.pc. Everything finds its
-# own prefix, so an installed tree may be moved. Headers include each other as "core/x.h": the include folder is
-# PREFIX/include/assay. Test: ci/test_install.sh
+# cmake --install and cpack: bin/assay, libassay.a, libassay.so, headers, a CMake package, assay.pc, manual pages, docs,
+# schemas, contracts, maps, and the small checkpoint that the tutorial runs on. Everything finds its own prefix, so an
+# installed tree may be moved. Headers include each other as "core/x.h": the include folder is PREFIX/include/assay.
+# Test: ci/test_install.sh
 include(CMakePackageConfigHelpers)
 
 set(assay_all_objects)
@@ -26,11 +27,36 @@ install(TARGETS assay_faults LIBRARY DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/ass
 # The extractor of `assay contract` and what `assay guard` puts into Pythons: looked for in ../share/assay/python from the program, here as in the build folder.
 install(DIRECTORY compat/python/ DESTINATION ${CMAKE_INSTALL_DATADIR}/assay/python FILES_MATCHING PATTERN "*.py" PATTERN "*.json")
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/assay)
-file(CREATE_LINK ${PROJECT_SOURCE_DIR}/compat/python ${PROJECT_BINARY_DIR}/share/assay/python SYMBOLIC)
+foreach(folder python api maps)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/compat/${folder})
+    file(CREATE_LINK ${PROJECT_SOURCE_DIR}/compat/${folder} ${PROJECT_BINARY_DIR}/share/assay/${folder} SYMBOLIC)
+  endif()
+endforeach()
 install(DIRECTORY core/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/assay/core FILES_MATCHING PATTERN "*.h")
 if(EXISTS ${PROJECT_SOURCE_DIR}/harness/assay.h)
   install(FILES harness/assay.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/assay)
 endif()
+
+# The manual pages are made by the program itself. An instrumented one is not run while it is built.
+if(NOT ASSAY_SANITIZE AND NOT ASSAY_COVERAGE AND NOT ASSAY_FUZZ AND NOT CMAKE_CROSSCOMPILING)
+  set(assay_man ${PROJECT_BINARY_DIR}/share/man/man1)
+  add_custom_command(TARGET assay POST_BUILD COMMAND ${CMAKE_COMMAND} -E rm -rf ${assay_man}
+    COMMAND assay help --man ${assay_man} > ${PROJECT_BINARY_DIR}/man.log)
+  install(DIRECTORY ${assay_man}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+endif()
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs PATTERN schema EXCLUDE)
+install(DIRECTORY docs/schema compat/api compat/ops DESTINATION ${CMAKE_INSTALL_DATADIR}/assay)
+install(DIRECTORY compat/maps DESTINATION ${CMAKE_INSTALL_DATADIR}/assay OPTIONAL)
+install(DIRECTORY fixtures/tiny-k25 fixtures/eagle-trained DESTINATION ${CMAKE_INSTALL_DATADIR}/assay/fixtures)
+install(FILES fixtures/bugs/nibble.safetensors fixtures/bugs/clean.safetensors fixtures/bugs/tp_lost.safetensors
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/assay/fixtures/bugs)
+install(FILES fixtures/plans/tiny-k25.yaml DESTINATION ${CMAKE_INSTALL_DATADIR}/assay/fixtures/plans)
+
+set(CPACK_GENERATOR TGZ)
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "does a fast inference path compute what the model says?")
+set(CPACK_PACKAGE_FILE_NAME assay-${PROJECT_VERSION}-${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR})
+include(CPack)
 
 set(assay_package ${CMAKE_INSTALL_LIBDIR}/cmake/assay)
 set(assay_include ${CMAKE_INSTALL_INCLUDEDIR}/assay)
@@ -58,5 +84,7 @@ install(FILES ${PROJECT_BINARY_DIR}/install/assay.pc DESTINATION ${CMAKE_INSTALL
 if(ASSAY_TESTS AND NOT ASSAY_SANITIZE AND NOT ASSAY_COVERAGE)
   enable_testing()
   add_test(NAME install COMMAND ${PROJECT_SOURCE_DIR}/ci/test_install.sh ${PROJECT_BINARY_DIR})
-  set_tests_properties(install PROPERTIES TIMEOUT 120 LABELS "install;cpu")
+  set_tests_properties(install PROPERTIES TIMEOUT 600 LABELS "install;cpu")
+  add_test(NAME docs COMMAND ${PROJECT_SOURCE_DIR}/ci/docs.sh $<TARGET_FILE:assay>)
+  set_tests_properties(docs PROPERTIES TIMEOUT 600 LABELS "docs;cpu")
 endif()

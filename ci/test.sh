@@ -50,6 +50,8 @@ if [ "$skipped" -ne 0 ]; then
     failed=$((failed + skipped))
 fi
 unset ASSAY_COVER
+stage="reports in a browser"
+ci/html.sh "$build/bin/assay"
 "$build/bin/assay" cover --from "$build/cover"
 echo "$passed passed, $failed failed"
 if [ "$status" -ne 0 ] || [ "$failed" -ne 0 ] || [ "$passed" -eq 0 ]; then

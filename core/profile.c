@@ -104,6 +104,39 @@ static const struct profile profiles[] = {
     },
 };
 
+static const char *const points[RP_COUNT] = {
+    [RP_EMBED] = "a row of the embedding table",
+    [RP_LINEAR] = "output of every dense or expert linear",
+    [RP_NORM_INNER] = "x * rsqrt(mean square + eps), before the weight",
+    [RP_NORM] = "output of a norm",
+    [RP_ROPE_TABLE] = "cos and sin",
+    [RP_ROPE_TERM] = "each of the two products of a rotation",
+    [RP_ROPE] = "a rotated value",
+    [RP_SCORE] = "a score q . k, before its scale",
+    [RP_SCORE_SCALED] = "a score after its scale",
+    [RP_PROB] = "softmax weights as they enter P V",
+    [RP_Q_LATENT] = "absorbed decode: U^T q",
+    [RP_O_LATENT] = "absorbed decode: P c",
+    [RP_ATTN_CORE] = "a head's output",
+    [RP_RESIDUAL] = "the residual stream after an addition",
+    [RP_ROUTER_LOGITS] = "router output, before the sigmoid",
+    [RP_SILU] = "silu(gate)",
+    [RP_ACT] = "silu(gate) * up",
+    [RP_EXPERT_WEIGHT] = "a routing weight as it multiplies an expert's output",
+    [RP_EXPERT_TERM] = "weight * expert output",
+    [RP_EXPERT_SUM] =
+        "the running sum after each expert, where the engine accumulates in its own type",
+    [RP_ROUTED_SCALED] = "the expert sum times the routed scale, where the engine scales the sum",
+    [RP_ROUTED] = "the expert sum",
+    [RP_MOE] = "routed + shared",
+    [RP_LOGITS] = "lm_head output",
+};
+
+const char *profile_point(enum round_point p)
+{
+    return (unsigned)p < RP_COUNT ? points[p] : NULL;
+}
+
 enum { PROFILES = sizeof profiles / sizeof profiles[0] };
 
 double profile_cut_sum(int64_t n)

@@ -67,6 +67,8 @@ enum err_code profile_find(const char *name, struct profile *out, struct err *er
  * and cut off what lies below 2^-23 of the step's largest instead of rounding; over n/16 steps as a
  * random walk. */
 double profile_cut_sum(int64_t n);
+/* What is rounded at a point, in words; NULL past the last. */
+const char *profile_point(enum round_point p);
 /* Name of row i, or NULL past the end. */
 const char *profile_name(int i);
 

@@ -16,28 +16,29 @@ static const struct {
     enum place place;
     bool ints;
     const char *op, *op_moe;
+    const char *shape;
 } kinds[TAP_KINDS] = {
-    [TAP_EMBED] = {"embed", ONCE_FIRST, false, "embed", "embed"},
-    [TAP_ATTN_NORM] = {"attn_norm", EVERY_LAYER, false, "norm", "norm"},
-    [TAP_Q] = {"q", EVERY_LAYER, false, "mla.q", "mla.q"},
-    [TAP_KV_LATENT] = {"kv_latent", EVERY_LAYER, false, "mla.kv", "mla.kv"},
-    [TAP_K_ROPE] = {"k_rope", EVERY_LAYER, false, "mla.kv", "mla.kv"},
-    [TAP_ATTN_CORE] = {"attn_core", EVERY_LAYER, false, "mla.core", "mla.core"},
-    [TAP_ATTN] = {"attn", EVERY_LAYER, false, "mla.output", "mla.output"},
-    [TAP_MLP_NORM] = {"mlp_norm", EVERY_LAYER, false, "norm", "norm"},
-    [TAP_ROUTER_LOGITS] = {"router_logits", MOE_LAYER, false, "router", "router"},
-    [TAP_EXPERTS] = {"experts", MOE_LAYER, true, "router", "router"},
-    [TAP_EXPERT_WEIGHTS] = {"expert_weights", MOE_LAYER, false, "router", "router"},
-    [TAP_ROUTED] = {"routed", MOE_LAYER, false, "moe", "moe"},
-    [TAP_SHARED] = {"shared", MOE_LAYER, false, "moe.shared", "moe.shared"},
-    [TAP_MLP] = {"mlp", EVERY_LAYER, false, "mlp", "moe"},
-    [TAP_OUTPUT] = {"output", EVERY_LAYER, false, "mlp", "moe"},
-    [TAP_FINAL_NORM] = {"final_norm", ONCE_LAST, false, "norm", "norm"},
-    [TAP_LOGITS] = {"logits", ONCE_LAST, false, "logits", "logits"},
-    [TAP_DRAFT_FUSED] = {"fused", DRAFT_FIRST, false, "eagle.fc", "eagle.fc"},
-    [TAP_DRAFT_HIDDEN] = {"hidden", DRAFT_STEP, false, "eagle.layer", "eagle.layer"},
-    [TAP_DRAFT_LOGITS] = {"logits", DRAFT_STEP, false, "eagle.layer", "eagle.layer"},
-    [TAP_DRAFT_TOKENS] = {"tokens", DRAFT_STEP, true, "eagle.layer", "eagle.layer"},
+    [TAP_EMBED] = {"embed", ONCE_FIRST, false, "embed", "embed", "[T, H]"},
+    [TAP_ATTN_NORM] = {"attn_norm", EVERY_LAYER, false, "norm", "norm", "[T, H]"},
+    [TAP_Q] = {"q", EVERY_LAYER, false, "mla.q", "mla.q", "[T, h(P+R)]"},
+    [TAP_KV_LATENT] = {"kv_latent", EVERY_LAYER, false, "mla.kv", "mla.kv", "[T, L]"},
+    [TAP_K_ROPE] = {"k_rope", EVERY_LAYER, false, "mla.kv", "mla.kv", "[T, R]"},
+    [TAP_ATTN_CORE] = {"attn_core", EVERY_LAYER, false, "mla.core", "mla.core", "[T, h V]"},
+    [TAP_ATTN] = {"attn", EVERY_LAYER, false, "mla.output", "mla.output", "[T, H]"},
+    [TAP_MLP_NORM] = {"mlp_norm", EVERY_LAYER, false, "norm", "norm", "[T, H]"},
+    [TAP_ROUTER_LOGITS] = {"router_logits", MOE_LAYER, false, "router", "router", "[T, E]"},
+    [TAP_EXPERTS] = {"experts", MOE_LAYER, true, "router", "router", "[T, k]"},
+    [TAP_EXPERT_WEIGHTS] = {"expert_weights", MOE_LAYER, false, "router", "router", "[T, k]"},
+    [TAP_ROUTED] = {"routed", MOE_LAYER, false, "moe", "moe", "[T, H]"},
+    [TAP_SHARED] = {"shared", MOE_LAYER, false, "moe.shared", "moe.shared", "[T, H]"},
+    [TAP_MLP] = {"mlp", EVERY_LAYER, false, "mlp", "moe", "[T, H]"},
+    [TAP_OUTPUT] = {"output", EVERY_LAYER, false, "mlp", "moe", "[T, H]"},
+    [TAP_FINAL_NORM] = {"final_norm", ONCE_LAST, false, "norm", "norm", "[T, H]"},
+    [TAP_LOGITS] = {"logits", ONCE_LAST, false, "logits", "logits", "[T, V]"},
+    [TAP_DRAFT_FUSED] = {"fused", DRAFT_FIRST, false, "eagle.fc", "eagle.fc", "[D, H]"},
+    [TAP_DRAFT_HIDDEN] = {"hidden", DRAFT_STEP, false, "eagle.layer", "eagle.layer", "[D, H]"},
+    [TAP_DRAFT_LOGITS] = {"logits", DRAFT_STEP, false, "eagle.layer", "eagle.layer", "[D, Vd]"},
+    [TAP_DRAFT_TOKENS] = {"tokens", DRAFT_STEP, true, "eagle.layer", "eagle.layer", "[D, 1]"},
 };
 
 static int64_t columns(const struct config *c, enum tap_kind kind)
@@ -61,6 +62,18 @@ static int64_t columns(const struct config *c, enum tap_kind kind)
     default:
         return c->hidden;
     }
+}
+
+const char *tap_shape(enum tap_kind kind)
+{
+    CHECK((unsigned)kind < TAP_KINDS);
+    return kinds[kind].shape;
+}
+
+bool tap_is_ints(enum tap_kind kind)
+{
+    CHECK((unsigned)kind < TAP_KINDS);
+    return kinds[kind].ints;
 }
 
 bool tap_is_draft(enum tap_kind kind)

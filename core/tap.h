@@ -84,6 +84,9 @@ enum err_code tap_list(const struct config *c, int64_t first, int64_t end, struc
 /* The taps of a draft head's steps 0 .. steps-1. *out is the caller's (free()). */
 enum err_code tap_list_draft(int64_t steps, int64_t hidden, int64_t draft_vocab, struct tap **out,
                              int64_t *count, struct err *err) ERR_USED;
+/* "[T, h(P+R)]", in the letters of the table above. */
+const char *tap_shape(enum tap_kind kind);
+bool tap_is_ints(enum tap_kind kind);
 /* A tap of a draft head: its rows are those that have a token behind them. */
 bool tap_is_draft(enum tap_kind kind);
 

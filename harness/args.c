@@ -13,6 +13,11 @@ static const struct option_row common[] = {
     {NULL, NULL, NULL, false},
 };
 
+const struct option_row *options_common(void)
+{
+    return common;
+}
+
 static const struct option_row *find_option(const struct verb *v, const char *name, size_t length)
 {
     const struct option_row *const lists[] = {v->options, common};

@@ -87,8 +87,7 @@ static void words_join(const char *const *words, char *buf, size_t size)
                               words[i]);
 }
 
-/* What a parameter takes, for messages and --list. */
-static void param_wants(const struct param_row *row, char *buf, size_t size)
+void param_wants(const struct param_row *row, char *buf, size_t size)
 {
     switch (row->kind) {
     case PARAM_INT:

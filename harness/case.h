@@ -52,6 +52,9 @@ struct param_row {
     bool quiet; /* not printed where it has its default */
 };
 
+/* What a parameter takes, in words: "a whole number from 1 to 64". */
+void param_wants(const struct param_row *row, char *buf, size_t size);
+
 struct case_value {
     int64_t whole; /* INT; WORD: its index */
     double real;

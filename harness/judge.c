@@ -14,14 +14,35 @@
 #define FALSE_ALARM 1e-9 /* of narrow rows, a run */
 enum { WIDE = 64, OPS_A_LAYER = 14, ROUNDINGS_AN_OP = 3 };
 
+/* What --json says in bound_from begins with the name. */
+static const struct {
+    const char *name, *about;
+} kinds[BOUND_KINDS] = {
+    [BOUND_NONE] = {"", "nothing was judged"},
+    [BOUND_USER] = {"user",
+                    "--bound B: the tap's relative RMS is at most B, each row's at most 4 B"},
+    [BOUND_MEASURED] =
+        {"measured",
+         "twice the error of the reference's own run in the subject's profile, against the same "
+         "truth. Rows of 64 columns or more each on their own, but no less than the tap's relative "
+         "RMS; narrower rows are pooled, and each is held below the pooled bound times the chi "
+         "quantile of its width at 1e-9 a run. Floor: one ulp of the subject's type"},
+    [BOUND_DERIVED] =
+        {"derived", "a random walk of roundings: sqrt((4 u)^2 n + (8 u32)^2 n K/64), u the unit "
+                    "roundoff of the coarser of the two types, u32 that of float32, K the longest "
+                    "sum (the widest tap), n the ops up to this tap, or 3 roundings for each op "
+                    "since what the subject recorded (anchored); each row 4 times that"},
+    [BOUND_EXACT] = {"exact", "whole numbers: every one is the same"},
+};
+
 const char *judge_kind_name(enum bound_kind kind)
 {
-    static const char *const names[] = {[BOUND_NONE] = "",
-                                        [BOUND_USER] = "user",
-                                        [BOUND_MEASURED] = "measured",
-                                        [BOUND_DERIVED] = "derived",
-                                        [BOUND_EXACT] = "exact"};
-    return names[kind];
+    return kinds[kind].name;
+}
+
+const char *judge_kind_about(enum bound_kind kind)
+{
+    return kinds[kind].about;
 }
 
 int64_t judge_depth(enum tap_kind kind, int64_t layer, int64_t layers)

@@ -21,7 +21,7 @@
 
 #include <stdbool.h>
 
-enum bound_kind { BOUND_NONE, BOUND_USER, BOUND_MEASURED, BOUND_DERIVED, BOUND_EXACT };
+enum bound_kind { BOUND_NONE, BOUND_USER, BOUND_MEASURED, BOUND_DERIVED, BOUND_EXACT, BOUND_KINDS };
 
 struct judge {
     enum bound_kind kind;
@@ -59,6 +59,8 @@ enum err_code judge_pair(const struct judge *j, const struct pair *p, struct tap
 
 /* "user", "measured", "derived", "exact"; "" for none. */
 const char *judge_kind_name(enum bound_kind kind);
+/* How a bound of that kind is made, in words. */
+const char *judge_kind_about(enum bound_kind kind);
 
 /* Ops up to this tap in execution order, itself included, in a model of `layers` layers. */
 int64_t judge_depth(enum tap_kind kind, int64_t layer, int64_t layers);

@@ -2,6 +2,7 @@
 #include "harness/verb.h"
 
 #include "core/file.h"
+#include "harness/help.h"
 #include "harness/library_memory.h"
 #include "harness/ranks.h"
 #include "harness/report.h"
@@ -15,33 +16,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct verb *const verbs[] = {
-    &verb_forward,  &verb_diff,  &verb_op,      &verb_generate, &verb_synth,  &verb_doctor,
-    &verb_cover,    &verb_run,   &verb_inspect, &verb_extract,  &verb_fault,  &verb_bench,
-    &verb_contract, &verb_quote, &verb_lint,    &verb_guard,    &verb_report, NULL,
+    &verb_forward,   &verb_diff,  &verb_op,       &verb_generate, &verb_synth,
+    &verb_doctor,    &verb_cover, &verb_run,      &verb_inspect,  &verb_extract,
+    &verb_fault,     &verb_bench, &verb_contract, &verb_quote,    &verb_lint,
+    &verb_preflight, &verb_guard, &verb_report,   &verb_help,     NULL,
 };
 
-static void print_usage(FILE *f)
+const struct verb *verb_at(int i)
 {
-    fprintf(f, "assay %s: does a fast inference path compute what the model says?\n\n",
-            ASSAY_VERSION);
-    for (int i = 0; verbs[i]; i++) fprintf(f, "  assay %-9s %s\n", verbs[i]->name, verbs[i]->about);
-    fprintf(f, "\n`assay VERB --help` lists a verb's options. Exit status: 0 holds, 1 a "
-               "difference, 2 unusable input,\n"
-               "3 environment, 4 a fault's outcome was not the expected one.\n");
+    return i >= 0 && i < (int)(sizeof verbs / sizeof verbs[0]) ? verbs[i] : NULL;
 }
 
-static void print_help(const struct verb *v)
+const struct verb *verb_find(const char *name)
 {
-    printf("assay %s %s\n\n%s\n\n", v->name, v->usage, v->about);
-    for (const struct option_row *o = v->options; o && o->name; o++) {
-        char left[64];
-        snprintf(left, sizeof left, "%s%s%s", o->name,
-                 o->metavar && o->metavar[0] != '=' ? " " : "", o->metavar ? o->metavar : "");
-        printf("  %-26s %s\n", left, o->help);
+    for (int i = 0; verbs[i]; i++) {
+        if (strcmp(verbs[i]->name, name) == 0) return verbs[i];
     }
-    printf("  %-26s %s\n", "--json", "one JSON object on stdout, nothing else there");
+    return NULL;
 }
 
 static const char *verdict_of(enum err_code rc)
@@ -141,7 +135,7 @@ static int run_verb(const struct verb *v, int argc, char **argv)
     json_t *result = json_object();
     enum err_code rc = args_parse(&a, v, argc, argv, &err);
     if (rc == ERR_OK && args_has(&a, "--help")) {
-        print_help(v);
+        help_verb(v, stdout, help_columns(STDOUT_FILENO));
         json_decref(result);
         return flush_text(0);
     }
@@ -233,19 +227,11 @@ int assay_main(int argc, char **argv)
     handle(SIGHUP);
     for (int i = 0; i < 2; i++) was[i] = signal(ignored[i], SIG_IGN);
     if (argc < 2) {
-        print_usage(stderr);
+        help_overview(stderr, help_columns(STDERR_FILENO));
         return err_exit(ERR_USAGE);
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
-        print_usage(stdout);
-        return flush_text(0);
-    }
-    if (strcmp(argv[1], "--version") == 0) {
-        printf("assay %s\n", ASSAY_VERSION);
-        return flush_text(0);
-    }
-    for (int i = 0; verbs[i]; i++) {
-        if (strcmp(verbs[i]->name, argv[1]) == 0) return run_verb(verbs[i], argc - 2, argv + 2);
-    }
+    const bool help = strcmp(argv[1], "--help") == 0, version = strcmp(argv[1], "--version") == 0;
+    const struct verb *v = help ? &verb_help : version ? &verb_version : verb_find(argv[1]);
+    if (v) return run_verb(v, argc - 2, argv + 2);
     return unknown_verb(argc, argv);
 }

@@ -33,8 +33,9 @@ struct args {
 
 struct verb {
     const char *name;
-    const char *usage; /* after the name: "MODEL --tokens T ..." */
-    const char *about; /* one sentence */
+    const char *usage;   /* after the name: "MODEL --tokens T ..." */
+    const char *about;   /* one line: what it does, without a full stop */
+    const char *details; /* more sentences for --help and the manual page, or NULL */
     int words_min, words_max;
     const struct option_row
         *options; /* ends with a NULL name; --help and --json are common to all */
@@ -48,7 +49,14 @@ struct verb {
 
 extern const struct verb verb_forward, verb_diff, verb_op, verb_generate, verb_synth, verb_doctor,
     verb_cover, verb_run, verb_inspect, verb_extract, verb_fault, verb_bench, verb_contract,
-    verb_quote, verb_lint, verb_guard, verb_report;
+    verb_quote, verb_lint, verb_guard, verb_report, verb_help, verb_preflight;
+/* `assay --version`: an option to look at, a verb to run. */
+extern const struct verb verb_version;
+/* The verbs as the program lists them; NULL past the end, or no such verb. */
+const struct verb *verb_at(int i);
+const struct verb *verb_find(const char *name);
+/* The options that every verb has; ends with a NULL name. */
+const struct option_row *options_common(void);
 
 /* Value of an option, or NULL (a flag: "" when given). */
 const char *args_value(const struct args *a, const char *name);

@@ -8,10 +8,11 @@
 static const struct option_row options[] = {
     {"--out", "C.yaml", "record: the contract to write (needed)", false},
     {"--for", "CONSUMER", "record, diff: only what this consumer reaches", false},
-    {"--also", "SYMBOL", "record: this symbol too (repeat)", true},
+    {"--also", "SYMBOL", "record: this symbol too (may be repeated)", true},
     {"--against", "C.yaml|LIB", "check: the library, as a contract or itself (needed)", false},
     {"--receiver", "[SCOPE:]NAME=TYPE",
-     "record, check, diff: the type of a name that the source does not show (repeat)", true},
+     "record, check, diff: the type of a name that the source does not show (may be repeated)",
+     true},
     {"--baseline", "C0.yaml|LIB", "check: what the consumer is known to work with", false},
     {"--accept", "FILE", "check: findings accepted, with reason and expiry", false},
     {"--all", NULL, "check, diff: show all lines of text", false},
@@ -70,7 +71,7 @@ const struct verb verb_contract = {
     .name = "contract",
     .usage = "record LIB --out C.yaml [--for CONSUMER] | check CONSUMER --against C.yaml|LIB\n"
              "               | diff A B [--for CONSUMER] | show C.yaml|LIB [SYMBOL]",
-    .about = "record what a Python library offers, and check who uses it, without importing either",
+    .about = "record what a Python library offers, check who uses it, import neither",
     .words_min = 1,
     .words_max = 3,
     .options = options,

@@ -86,8 +86,8 @@ const struct verb verb_synth = {
     .name = "synth",
     .usage = "CONFIG.json --seed S --out DIR [--shards N] [--shrink layers=4,experts=16,vocab=2048]"
              " [--latent-gain G]",
-    .about = "write a synthetic checkpoint in the real layout (text model: no vision tower, no "
-             "tokenizer)",
+    .about = "write a synthetic checkpoint in the real layout",
+    .details = "The text model alone: no vision tower, no tokenizer.",
     .words_min = 1,
     .words_max = 1,
     .options = options,

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+enum { FLIPS = 8 };
+
 /* A number, or the text that stands for one that JSON cannot hold. */
 static const char *number_at(const json_t *o, const char *key, const char *format, char *buf,
                              size_t size)
@@ -72,10 +74,14 @@ static void print_guilty(const json_t *r, FILE *out)
 
 static void print_claim(const json_t *claim, FILE *out)
 {
-    const json_t *with = json_object_get(claim, "with");
+    const json_t *with = json_object_get(claim, "with"), *ranks = json_object_get(claim, "ranks");
     char a[32];
     fprintf(out, "%s%s%s", text_at(claim, "fault"), text_at(claim, "site")[0] ? "@" : "",
             text_at(claim, "site"));
+    if (json_array_size(ranks) == 2) /* one fault of both: no sum tells which had the other's */
+        fprintf(out, " (ranks %lld and %lld)",
+                (long long)json_integer_value(json_array_get(ranks, 0)),
+                (long long)json_integer_value(json_array_get(ranks, 1)));
     if (json_is_object(with))
         fprintf(out, " and %s%s%s", text_at(with, "fault"), text_at(with, "site")[0] ? "@" : "",
                 text_at(with, "site"));
@@ -134,24 +140,29 @@ static void print_table(const json_t *r, FILE *out, int rows_max)
     if (rows_max > 0 && failed > shown) fprintf(out, "... and %lld more\n", failed - shown);
 }
 
-static void print_flips(const json_t *r, FILE *out)
+/* Flips that no near tie excuses; of more than FLIPS the first, where the whole is not asked for.
+ */
+static void print_flips(const json_t *r, FILE *out, int rows_max)
 {
     const json_t *flip, *list = json_object_get(r, "flips");
-    size_t i, certified = 0;
+    size_t i, certified = 0, shown = 0;
     json_array_foreach(list, i, flip) certified += json_is_true(json_object_get(flip, "certified"));
     if (json_array_size(list) == 0) return;
+    const size_t others = json_array_size(list) - certified;
     fprintf(out, "router: %zu rows chose other experts, %zu certified as near ties\n",
             json_array_size(list), certified);
     json_array_foreach(list, i, flip)
     {
         char a[32], b[32];
         if (json_is_true(json_object_get(flip, "certified"))) continue;
+        if (rows_max > 0 && shown == FLIPS) break;
+        shown++;
         fprintf(out, "  layer %lld, row %lld: gap %s, score errors allow %s\n",
                 int_at(flip, "layer"), int_at(flip, "row"),
                 number_at(flip, "gap", "%.3g", a, sizeof a),
                 number_at(flip, "allowed", "%.3g", b, sizeof b));
-        if (++certified > 8 + json_array_size(list)) break;
     }
+    if (others > shown) fprintf(out, "  ... and %zu more\n", others - shown);
 }
 
 /* Rows past their bound that no op is to blame for. */
@@ -202,7 +213,7 @@ static void print_rest(const json_t *r, FILE *out, int rows_max)
     print_guilty(r, out);
     print_first(r, out);
     print_diagnosis(r, out);
-    print_flips(r, out);
+    print_flips(r, out, rows_max);
     print_amplified(r, out);
     print_names(r, "promised", "promised or required, and absent", out);
     print_names(r, "missing", "not in the subject", out);

@@ -2,6 +2,7 @@
  * failures, never green where the verdict is not, well formed whatever the names are. */
 #include "reports/cases.h"
 #include "reports/fields.h"
+#include "tests/outside.h"
 #include "tests/reporting.h"
 
 #include <stdlib.h>
@@ -26,6 +27,31 @@ static void junit__is_well_formed__of_every_result(void **state)
         assert_xml(text);
         free(text);
     }
+}
+
+/* docs/schema/junit.xsd, by a validator that is not ours; it is stricter than what CI systems take.
+ */
+static void junit__holds_by_the_schema__of_every_result(void **state)
+{
+    const char *file = folder_path(state, "report.xml"), *log = folder_path(state, "log");
+    const char *const argv[] = {
+        "xmllint", "--noout", "--schema", ASSAY_SOURCE_DIR "/docs/schema/junit.xsd", file, NULL};
+    int status;
+    for (int i = 0; kept_results[i]; i++) {
+        char *text = rendered(kept_results[i], "junit"), *said;
+        write_text(file, text);
+        free(text);
+        said = outside(argv, log, &status);
+        if (!said) {
+            print_message("no xmllint here: the schema was not asked\n");
+            return;
+        }
+        if (status != 0) fail_msg("%s: %s", kept_results[i], said);
+        free(said);
+    }
+    write_text(file, "<testsuites name=\"a\" tests=\"0\" failures=\"0\" errors=\"0\"/>\n");
+    free(outside(argv, log, &status));
+    assert_int_not_equal(status, 0); /* the validator is one */
 }
 
 static void junit__counts_what_it_holds(void **state)
@@ -145,6 +171,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(junit__is_well_formed__of_every_result),
+        cmocka_unit_test_setup_teardown(junit__holds_by_the_schema__of_every_result, folder_setup,
+                                        folder_teardown),
         cmocka_unit_test(junit__counts_what_it_holds),
         cmocka_unit_test(junit__is_never_green__where_the_verdict_is_not),
         cmocka_unit_test(junit__is_green_and_not_empty__of_a_pass),

@@ -66,6 +66,28 @@ static void report__says_verdict_place_and_bound__of_a_failure(void **state)
     free(text);
 }
 
+/* One screen: the result has them all. */
+static void report__shows_a_few_flips__and_counts_the_rest(void **state)
+{
+    (void)state;
+    json_t *r = json_loads(failing, 0, NULL), *flips = json_object_get(r, "flips");
+    for (int i = 0; i < 20; i++)
+        json_array_append_new(flips, json_pack("{s:i, s:i, s:f, s:f, s:b}", "layer", 2, "row", i,
+                                               "gap", 0.5, "allowed", 0.01, "certified", i == 3));
+    char *json = json_dumps(r, 0), *text = render(json, false, 12);
+    assert_non_null(strstr(text, "router: 22 rows chose other experts, 2 certified"));
+    assert_non_null(strstr(text, "  layer 2, row 7: gap")); /* 1 above, row 3 is certified */
+    assert_null(strstr(text, "  layer 2, row 8: gap"));
+    assert_non_null(strstr(text, "  ... and 12 more\n"));
+    free(text);
+    text = render(json, false, 0);
+    assert_non_null(strstr(text, "  layer 2, row 19: gap"));
+    assert_null(strstr(text, "more\n"));
+    free(text);
+    free(json);
+    json_decref(r);
+}
+
 static void report__uses_colour__only_when_asked(void **state)
 {
     (void)state;
@@ -149,6 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(report__says_verdict_place_and_bound__of_a_failure),
+        cmocka_unit_test(report__shows_a_few_flips__and_counts_the_rest),
         cmocka_unit_test(report__uses_colour__only_when_asked),
         cmocka_unit_test(report__writes_controls_out__of_hostile_names),
         cmocka_unit_test(report__says_that_nothing_was_compared),

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define CASE "norm", "T=2,H=8,seed=3"
+#define TOKENS "1,5,9,33,250,61,4,44,8,77,12,301,42,120,489,7"
 
 static void report__writes_every_format__beside_the_text(void **state)
 {
@@ -78,6 +79,48 @@ static void report__of_a_red_diff__has_the_verdict_and_the_map(void **state)
     char *text = read_whole(page, &size);
     assert_non_null(strstr(text, "<b class=word>FAIL</b> assay diff"));
     assert_non_null(strstr(text, "Where the error lies"));
+    free(text);
+}
+
+/* The largest page there is: every tap of a model as deep as the real ones is red, rows by the
+ * hundred take other experts. Its size does not grow with any of it past what a mail may hold. */
+static void report__of_61_layers__is_small__and_pure(void **state)
+{
+    const char *config = folder_path(state, "config.json"), *page = folder_path(state, "page.html"),
+               *kept = folder_path(state, "kept.json");
+    size_t size, again_size;
+    struct cli r;
+    char *text = read_whole(FIXTURE("tiny-k25/config.json"), &size);
+    char *deep = replaced(text, "\"num_hidden_layers\": 6,", "\"num_hidden_layers\": 61,");
+    write_text(config, deep);
+    free(deep);
+    free(text);
+    const char *model = textf("synth:%s?seed=1", config), *dumps[2];
+    for (int i = 0; i < 2; i++) {
+        dumps[i] = textf("%s/%d.safetensors", (const char *)*state, i);
+        json_decref(cli_passes("forward", model, "--tokens", TOKENS, "--profile", i ? "math" : "hf",
+                               "--out", dumps[i]));
+    }
+    cli(&r, "diff", dumps[0], dumps[1], "--bound", "1e-9", "--json", "--report",
+        textf("html=%s", page));
+    assert_int_equal(r.status, 1);
+    assert_true(field_int(r.json, "compared") > 800);
+    assert_true(json_array_size(field(r.json, "flips")) > 100);
+    write_text(kept, r.out);
+    cli_free(&r);
+    text = read_whole(page, &size);
+    assert_in_range(size, 100000, 5000000);
+    assert_non_null(strstr(text, "layers.60.output"));
+    for (int i = 0; i < 2; i++) {
+        const char *again = folder_path(state, "again.html");
+        cli(&r, "report", kept, "--as", "html", "--out", again);
+        assert_int_equal(r.status, 0);
+        cli_free(&r);
+        char *other = read_whole(again, &again_size);
+        assert_int_equal(again_size, size);
+        assert_memory_equal(other, text, size);
+        free(other);
+    }
     free(text);
 }
 
@@ -181,6 +224,8 @@ int main(void)
                                         folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(report__of_a_red_diff__has_the_verdict_and_the_map,
                                         folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(report__of_61_layers__is_small__and_pure, folder_setup,
+                                        folder_teardown),
         cmocka_unit_test_setup_teardown(report__of_a_campaign__has_a_case_a_fault, folder_setup,
                                         folder_teardown),
         cmocka_unit_test_setup_teardown(report__is_written__of_an_error_too, folder_setup,

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SCRIPTS "../share/assay/python/assay_guard/"
+#define SCRIPTS "../share/assay/python/assay_guard"
 
 int guard_place_signal(void)
 {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <time.h>
@@ -251,8 +252,9 @@ static void guard__runs_the_command__where_it_can_write_no_file(void **state)
 static void guard__refuses__where_its_scripts_are_missing(void **state)
 {
     int status;
-    const char *program = folder_path(state, "assay"), *made = folder_path(state, "made");
+    const char *program = folder_path(state, "bin/assay"), *made = folder_path(state, "made");
     const char *log = folder_path(state, "log");
+    assert_int_equal(mkdir(folder_path(state, "bin"), 0700), 0);
     free(outside((const char *[]){"cp", ASSAY_PROGRAM, program, NULL}, log, &status));
     assert_int_equal(status, 0);
     char *said =
@@ -326,7 +328,7 @@ int main(void)
         FOLDER(guard__comes_back_with_the_command__whoever_holds_its_streams),
         cmocka_unit_test(guard__leaves_a_terminal_a_terminal__with_its_size),
         FOLDER(guard__runs_the_command__where_it_can_write_no_file),
-        cmocka_unit_test(guard__refuses__where_its_scripts_are_missing),
+        FOLDER(guard__refuses__where_its_scripts_are_missing),
         cmocka_unit_test(guard__leaves_the_command_alone__when_its_watcher_is_killed),
         FOLDER(guard__writes_one_report__and_nothing_on_the_streams),
         FOLDER(guard__cleans_up__after_itself),

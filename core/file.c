@@ -63,6 +63,17 @@ enum err_code file_join(const char *folder, const char *name, char *out, struct 
     return ERR_OK;
 }
 
+enum err_code file_beside_program(const char *name, char *out, struct err *err)
+{
+    char folder[FILE_PATH];
+    ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
+    if (n <= 0) return err_sys(err, errno, "find own program|/proc/self/exe");
+    folder[n] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (slash) *slash = '\0';
+    return file_join(folder, name, out, err);
+}
+
 bool file_exists(const char *path)
 {
     return access(path, F_OK) == 0;

@@ -32,6 +32,9 @@ void file_advise(const struct file_map *m, bool scattered);
 
 /* Joins folder and name into out[FILE_PATH]. */
 enum err_code file_join(const char *folder, const char *name, char *out, struct err *err) ERR_USED;
+/* `name` from the folder of the running program on, where what was installed with it lies; out has
+ * FILE_PATH bytes. */
+enum err_code file_beside_program(const char *name, char *out, struct err *err) ERR_USED;
 bool file_exists(const char *path);
 bool file_is_folder(const char *path);
 /* Both names lead to one existing file. */

@@ -19,13 +19,7 @@
 
 static enum err_code find_script(char script[FILE_PATH], struct err *err)
 {
-    char folder[FILE_PATH];
-    ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
-    if (n <= 0) return err_sys(err, errno, "find own program|/proc/self/exe");
-    folder[n] = '\0';
-    char *slash = strrchr(folder, '/');
-    if (slash) *slash = '\0';
-    if (file_join(folder, SCRIPT, script, err) != ERR_OK) return err->code;
+    if (file_beside_program(SCRIPT, script, err) != ERR_OK) return err->code;
     if (file_exists(script)) return ERR_OK;
     return err_set(err, ERR_DEVICE, "find the extractor|%s|no such file|the installed script",
                    script);

@@ -22,13 +22,8 @@ int guard_place_signal(void)
  * out green because nobody looked. */
 static enum err_code find_scripts(struct guard_place *p, struct err *err)
 {
-    char own[FILE_PATH], scripts[FILE_PATH];
-    ssize_t n = readlink("/proc/self/exe", own, sizeof own - 1);
-    if (n <= 0) return err_set(err, ERR_IO, "guard|/proc/self/exe|%s|a link", strerror(errno));
-    own[n] = '\0';
-    char *slash = strrchr(own, '/');
-    if (slash) *slash = '\0';
-    if (file_join(own, SCRIPTS, scripts, err) != ERR_OK ||
+    char scripts[FILE_PATH];
+    if (file_beside_program(SCRIPTS, scripts, err) != ERR_OK ||
         file_join(scripts, "inject", p->inject, err) != ERR_OK ||
         file_join(scripts, "harmless.json", p->harmless, err) != ERR_OK)
         return err->code;

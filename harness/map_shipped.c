@@ -4,24 +4,11 @@
 #include "harness/map.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MAPS "../share/assay/maps"
-
-static enum err_code find_folder(char out[FILE_PATH], struct err *err)
-{
-    char folder[FILE_PATH];
-    ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
-    if (n <= 0) return err_sys(err, errno, "find own program|/proc/self/exe");
-    folder[n] = '\0';
-    char *slash = strrchr(folder, '/');
-    if (slash) *slash = '\0';
-    return file_join(folder, MAPS, out, err);
-}
 
 static int by_text(const void *a, const void *b)
 {
@@ -56,7 +43,8 @@ enum err_code map_path(const char *name, char out[FILE_PATH], struct err *err)
                        strlen(name), FILE_PATH);
     }
     snprintf(file, sizeof file, "%.200s.yaml", name);
-    if (find_folder(folder, err) != ERR_OK || file_join(folder, file, out, err) != ERR_OK)
+    if (file_beside_program(MAPS, folder, err) != ERR_OK ||
+        file_join(folder, file, out, err) != ERR_OK)
         return err->code;
     if (file_exists(out)) return ERR_OK;
     list_names(folder, names, sizeof names);

@@ -145,17 +145,22 @@ static bool is(const json_t *object, const char *key, const char *text)
     return value && strcmp(value, text) == 0;
 }
 
-/* Lines of progress, which a run of over ten seconds prints, "assay: layer 1 of 4, 0.1 a second, 30
- * s left", and nothing else. */
+/* Lines of progress, which a run of over ten seconds prints, and nothing else: "assay: layer 1 of
+ * 4, 0.1 a second, 30 s left", "assay: load: 0 of 1 shards, 2.5 MB of up to 7.4 MB, 0 B/s". */
+static bool is_progress(const char *line)
+{
+    if (strncmp(line, "assay: load: ", 13) == 0) return strstr(line, "B/s") != NULL;
+    return strncmp(line, "assay: ", 7) == 0 && strstr(line, " a second, ") &&
+           strstr(line, " s left");
+}
+
 static bool only_progress(const char *text)
 {
     while (*text) {
         size_t length = strcspn(text, "\n");
         char line[256];
         snprintf(line, sizeof line, "%.*s", (int)(length < 255 ? length : 255), text);
-        if (strncmp(line, "assay: ", 7) != 0 || !strstr(line, " a second, ") ||
-            !strstr(line, " s left"))
-            return false;
+        if (!is_progress(line)) return false;
         text += length + (text[length] == '\n');
     }
     return true;

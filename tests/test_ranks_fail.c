@@ -138,7 +138,7 @@ static void assert_named(void **state, const char *id, int rank, int step, const
     struct err err;
     struct session_options o = over(2, 2, textf("%s@rank=%d,call=1,step=%d", id, rank, step));
     /* Longer than a loaded machine leaves a rank that works without a turn. */
-    if (strcmp(id, "proc.hang") == 0) o.ranks.timeout_s = 3;
+    if (strcmp(id, "proc.hang") == 0) o.ranks.timeout_s = 8;
     json_t *ranks = forward_fails(state, &o, &err);
     const json_t *first = json_array_get(ranks, 0);
     assert_int_equal(err.code, ERR_PROCESS);

@@ -141,8 +141,10 @@ enum err_code campaign_diff(const struct campaign *c, const struct job *j, const
 
 /* ---- campaign_work.c ---- */
 
-/* Runs job(ctx, i) for i < count, in `workers` processes (1: in this one), in any order.
- * records[i] is what it gave; where the process died: outcome "error", with how. */
+/* Runs job(ctx, i) for i < count, in `workers` processes, in any order. records[i] is what it gave;
+ * where the process died, or hung and was killed: outcome "error", with how. A job hangs that takes
+ * longer than CAMPAIGN_JOB_S seconds, or what the environment's ASSAY_CAMPAIGN_JOB_S says. */
+enum { CAMPAIGN_JOB_S = 600 };
 enum err_code campaign_work(int workers, int64_t count, json_t *(*job)(void *ctx, int64_t i),
                             void *ctx, const char *folder, json_t **records,
                             struct err *err) ERR_USED;

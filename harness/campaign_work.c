@@ -1,8 +1,11 @@
 /* campaign_work.c: jobs spread over processes; see campaign_parts.h. A process takes the next job
- * that nobody has, and answers with a line "NUMBER JSON". One that dies has its job recorded as
- * such, and another takes its place. */
+ * that nobody has, and answers with a line "NUMBER JSON". One that dies, or hangs and is killed,
+ * has its job recorded as such, and another takes its place. */
 #include "core/check.h"
+#include "core/text.h"
 #include "harness/campaign_parts.h"
+#include "harness/child.h"
+#include "harness/session.h"
 #include "harness/verb.h"
 
 #include <errno.h>
@@ -14,21 +17,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A job that takes longer than this hangs. */
-enum { JOB_LIMIT_S = 300, WORKERS_MAX = 256 };
+enum { WORKERS_MAX = 256, LOOK_MS = 500 };
+#define LEAVE_S 10.0 /* from the last job's answer to the end of the process */
 
 /* What the processes share. */
 struct shared {
     atomic_long next;
-    atomic_long at[WORKERS_MAX]; /* the job of each; -1: none */
+    atomic_long at[WORKERS_MAX];       /* the job of each; -1: none */
+    _Atomic double since[WORKERS_MAX]; /* when it began with that */
 };
 
 struct worker {
     pid_t pid;
-    int fd; /* -1: it is gone */
+    int fd;    /* -1: it is gone */
+    bool hung; /* it was killed for that */
     char *text;
     size_t used, room;
 };
@@ -39,6 +45,7 @@ struct pool {
     json_t *(*job)(void *ctx, int64_t i);
     void *ctx;
     const char *folder;
+    double job_s;
     struct shared *shared;
     struct worker worker[WORKERS_MAX];
     json_t **records;
@@ -69,18 +76,27 @@ static bool answer(int fd, int64_t i, const json_t *record)
     return sent;
 }
 
-/* In the child: no way back. Its stderr is a file, so that progress is shown by one alone. */
+static double job_limit(void)
+{
+    const char *text = getenv("ASSAY_CAMPAIGN_JOB_S");
+    double s;
+    return text && text_double(text, &s) && s > 0 ? s : CAMPAIGN_JOB_S;
+}
+
+/* In the child: no way back. Its stderr is a file, so that progress is shown by one alone. It dies
+ * with its parent, which is who sees to it that it ends. */
 static void become_worker(struct pool *p, int k, int fd)
 {
     char path[FILE_PATH];
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     snprintf(path, sizeof path, "%.900s/worker-%d.txt", p->folder, k);
     int text = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (text >= 0) dup2(text, STDERR_FILENO);
     for (;;) {
         long i = atomic_fetch_add(&p->shared->next, 1);
         if (i >= p->count) break;
+        atomic_store(&p->shared->since[k], clock_seconds());
         atomic_store(&p->shared->at[k], i);
-        alarm(JOB_LIMIT_S);
         json_t *record = p->job(p->ctx, i);
         bool sent = answer(fd, i, record);
         json_decref(record);
@@ -96,6 +112,7 @@ static enum err_code start(struct pool *p, int k)
     int ends[2];
     struct worker *w = &p->worker[k];
     w->fd = -1;
+    w->hung = false;
     if (pipe2(ends, O_CLOEXEC) != 0) return err_sys(p->err, errno, "start worker|%d", k);
     atomic_store(&p->shared->at[k], -1);
     fflush(NULL);
@@ -158,10 +175,13 @@ static enum err_code bury(struct pool *p, int k)
     struct worker *w = &p->worker[k];
     close(w->fd);
     w->fd = -1;
-    waitpid(w->pid, &status, 0);
+    enum child_end end = child_wait(w->pid, false, clock_seconds() + LEAVE_S, &status);
     long at = atomic_load(&p->shared->at[k]);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return ERR_OK;
-    if (WIFSIGNALED(status))
+    if (end == CHILD_ENDED && WIFEXITED(status) && WEXITSTATUS(status) == 0) return ERR_OK;
+    if (w->hung || end == CHILD_STUCK)
+        snprintf(how, sizeof how, "hung: no answer in %g s (ASSAY_CAMPAIGN_JOB_S), pid %d killed",
+                 p->job_s, (int)w->pid);
+    else if (WIFSIGNALED(status))
         snprintf(how, sizeof how, "ended by signal %d", WTERMSIG(status));
     else
         snprintf(how, sizeof how, "ended with exit %d", WEXITSTATUS(status));
@@ -191,6 +211,23 @@ static enum err_code read_some(struct pool *p, int k)
     return ERR_OK;
 }
 
+/* Kills who is too long at a job. What it holds of its pipe closes with it, or is closed here: what
+ * it started may hold that too. */
+static enum err_code end_hung(struct pool *p)
+{
+    double now = clock_seconds();
+    for (int k = 0; k < p->workers; k++) {
+        struct worker *w = &p->worker[k];
+        if (w->fd < 0 || atomic_load(&p->shared->at[k]) < 0 ||
+            now - atomic_load(&p->shared->since[k]) < p->job_s)
+            continue;
+        w->hung = true;
+        kill(w->pid, SIGKILL);
+        if (bury(p, k) != ERR_OK) return p->err->code;
+    }
+    return ERR_OK;
+}
+
 static enum err_code watch(struct pool *p)
 {
     struct pollfd fds[WORKERS_MAX];
@@ -201,11 +238,12 @@ static enum err_code watch(struct pool *p)
             open_now += fds[k].fd >= 0;
         }
         if (open_now == 0) return ERR_OK;
-        if (poll(fds, (nfds_t)p->workers, -1) < 0 && errno != EINTR)
-            return err_sys(p->err, errno, "wait for workers|");
-        for (int k = 0; k < p->workers; k++) {
+        int ready = poll(fds, (nfds_t)p->workers, LOOK_MS);
+        if (ready < 0 && errno != EINTR) return err_sys(p->err, errno, "wait for workers|");
+        for (int k = 0; ready > 0 && k < p->workers; k++) {
             if (fds[k].fd >= 0 && fds[k].revents && read_some(p, k) != ERR_OK) return p->err->code;
         }
+        if (end_hung(p) != ERR_OK) return p->err->code;
     }
 }
 
@@ -215,9 +253,8 @@ static void end_all(struct pool *p)
     for (int k = 0; k < p->workers; k++) {
         struct worker *w = &p->worker[k];
         if (w->fd >= 0) {
-            kill(w->pid, SIGKILL);
             close(w->fd);
-            waitpid(w->pid, NULL, 0);
+            (void)child_wait(w->pid, false, 0, NULL);
         }
         free(w->text);
     }
@@ -240,23 +277,18 @@ enum err_code campaign_work(int workers, int64_t count, json_t *(*job)(void *ctx
                             void *ctx, const char *folder, json_t **records, struct err *err)
 {
     CHECK(workers >= 1 && workers <= WORKERS_MAX);
-    for (int64_t i = 0; workers == 1 && i < count; i++) {
-        records[i] = job(ctx, i);
-        progress_show(NULL, "fault campaign", i + 1, count);
-    }
-    if (workers > 1) {
-        struct pool *p = calloc(1, sizeof *p);
-        if (!p) return err_set(err, ERR_MEMORY, "start workers||no memory");
-        *p = (struct pool){.workers = workers,
-                           .count = count,
-                           .job = job,
-                           .ctx = ctx,
-                           .folder = folder,
-                           .records = records,
-                           .err = err};
-        (void)!spread(p);
-        free(p);
-    }
+    struct pool *p = calloc(1, sizeof *p);
+    if (!p) return err_set(err, ERR_MEMORY, "start workers||no memory");
+    *p = (struct pool){.workers = workers,
+                       .count = count,
+                       .job = job,
+                       .ctx = ctx,
+                       .folder = folder,
+                       .job_s = job_limit(),
+                       .records = records,
+                       .err = err};
+    (void)!spread(p);
+    free(p);
     progress_end();
     for (int64_t i = 0; i < count && err->code == ERR_OK; i++) {
         if (!records[i])

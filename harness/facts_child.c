@@ -1,6 +1,7 @@
 /* facts_child.c: see facts_child.h. */
 #include "harness/facts_child.h"
 
+#include "harness/child.h"
 #include "harness/session.h"
 
 #include <errno.h>
@@ -11,8 +12,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { OUT, MESSAGE, EXEC, STREAMS };
@@ -147,21 +146,6 @@ static enum err_code read_all(struct facts_child *c, const struct facts_limits *
     return ERR_OK;
 }
 
-/* Waits for a child that has closed its streams; one that lives on after `until` is killed. */
-static void reap(pid_t pid, double until, int *status)
-{
-    const struct timespec pause = {.tv_nsec = 1000000};
-    pid_t ended = 0;
-    while (ended == 0 && clock_seconds() < until) {
-        ended = waitpid(pid, status, WNOHANG);
-        if (ended == 0) nanosleep(&pause, NULL);
-    }
-    if (ended == pid) return;
-    kill(-pid, SIGKILL);
-    kill(pid, SIGKILL);
-    while (waitpid(pid, status, 0) < 0 && errno == EINTR) continue;
-}
-
 enum err_code facts_child_run(struct facts_child *c, const struct facts_limits *limits,
                               const char *const *argv, struct err *err)
 {
@@ -175,7 +159,7 @@ enum err_code facts_child_run(struct facts_child *c, const struct facts_limits *
     close_all(p.write);
     if (pid > 0) {
         bool read = read_all(c, limits, p.read, deadline, err) == ERR_OK;
-        reap(pid, read ? deadline : 0, &c->status);
+        (void)child_wait(pid, true, read ? deadline : 0, &c->status);
     }
     close_all(p.read);
     if (pid < 0) return err_sys(err, num, "start the extractor|%s", argv[0]);

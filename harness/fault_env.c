@@ -2,6 +2,7 @@
 #include "harness/fault_env.h"
 
 #include "core/file.h"
+#include "harness/child.h"
 #include "harness/session.h"
 
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -76,6 +78,7 @@ static void become(const struct fault_env *f, const char *program, const char *l
     dup2(to, STDOUT_FILENO);
     dup2(err_fd, STDERR_FILENO);
     setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     set_environment(f, library, report);
     execv(program, (char *const *)(uintptr_t)all);
     _exit(127);
@@ -133,9 +136,10 @@ enum err_code fault_env_run(const struct fault_env *f, const char *const *argv, 
     if (pid == 0) become(f, program, library, report, argv, out, ends[1]);
     close(ends[1]);
     if (pid > 0) {
-        o->hung = read_stderr(ends[0], o, clock_seconds() + f->limit_s);
-        if (o->hung) kill(-pid, SIGKILL);
-        waitpid(pid, &status, 0);
+        const double deadline = clock_seconds() + f->limit_s;
+        o->hung = read_stderr(ends[0], o, deadline);
+        /* One that closes its streams and stays is no better. */
+        if (child_wait(pid, true, o->hung ? 0 : deadline, &status) != CHILD_ENDED) o->hung = true;
     }
     close(ends[0]);
     if (pid < 0) return err_sys(err, errno, "start a child|%s", program);

@@ -3,14 +3,15 @@
 
 #include "core/check.h"
 #include "harness/campaign.h"
+#include "harness/child.h"
 #include "harness/plan_args.h"
 #include "harness/session.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { PATTERNS = 256 };
@@ -64,12 +65,15 @@ static enum err_code take_plan(struct asked *k, const char *path, struct err *er
 }
 
 /* Asked in a child: a device that was opened before the campaign's own processes are forked is none
- * of theirs. */
+ * of theirs. A driver that does not answer is not waited for. */
 static enum err_code usable_apart(const struct engine_kind *k, struct err *err)
 {
-    int ends[2], status;
+    static const double patience_s = 120;
+    int ends[2];
     struct err said = ERR_INIT;
-    if (pipe(ends) != 0) return err_sys(err, errno, "ask for engine|%s", k->name);
+    _Static_assert(sizeof said < 4096, "a pipe holds it whole");
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+        return err_sys(err, errno, "ask for engine|%s", k->name);
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
@@ -77,9 +81,11 @@ static enum err_code usable_apart(const struct engine_kind *k, struct err *err)
         _exit(write(ends[1], &said, sizeof said) == (ssize_t)sizeof said ? 0 : 1);
     }
     close(ends[1]);
+    enum child_end end =
+        child > 0 ? child_wait(child, false, clock_seconds() + patience_s, NULL) : CHILD_ENDED;
     bool answered = child > 0 && read(ends[0], &said, sizeof said) == (ssize_t)sizeof said;
     close(ends[0]);
-    if (child > 0) waitpid(child, &status, 0);
+    if (end != CHILD_ENDED) return child_late(err, "the engine's device", child, patience_s, end);
     if (!answered)
         return err_set(err, ERR_DEVICE, "ask for engine|%s|no answer|one that can run here",
                        k->name);

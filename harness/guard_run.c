@@ -1,6 +1,7 @@
 /* guard_run.c: see guard_run.h. */
 #include "harness/guard_run.h"
 
+#include "harness/child.h"
 #include "harness/guard_place.h"
 #include "harness/guard_streams.h"
 #include "harness/verb.h"
@@ -82,6 +83,7 @@ static void start_watcher(struct running *r)
     int events[2], result[2];
     r->watcher = r->events = r->result = -1;
     if (!r->place.log[0] || pipe2(events, O_CLOEXEC) != 0) return;
+    fcntl(events[1], F_SETFL, O_NONBLOCK); /* a watcher that reads no more holds nobody up */
     if (pipe2(result, O_CLOEXEC) != 0) return;
     fill(r, &w);
     for (int i = 0; i < 2; i++) {
@@ -131,8 +133,7 @@ static json_t *ask_watcher(struct running *r)
         if (n > 0) used += (size_t)n;
     }
     close(r->result);
-    kill(r->watcher, SIGKILL);
-    while (waitpid(r->watcher, NULL, 0) < 0 && errno == EINTR) continue;
+    (void)child_wait(r->watcher, false, 0, NULL);
     json_t *seen = text && used ? json_loadb(text, used, 0, NULL) : NULL;
     free(text);
     return seen;
@@ -190,7 +191,7 @@ static bool reap(struct running *r, int *status)
         pid_t pid = info.si_pid;
         int how = 0;
         name_of(pid, name);
-        if (waitpid(pid, &how, 0) < 0) return false;
+        if (waitpid(pid, &how, WNOHANG) <= 0) return false;
         if (pid == r->command) {
             *status = how;
             return true;

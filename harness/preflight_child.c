@@ -2,6 +2,7 @@
  * subreaper meanwhile, so that what leaves the group is still found and ended. */
 #include "harness/preflight_child.h"
 
+#include "harness/child.h"
 #include "harness/session.h"
 #include "harness/verb.h"
 
@@ -107,9 +108,7 @@ static void end_orphans(void)
         FILE *f = fopen(path, "re");
         any = false;
         while (f && fscanf(f, "%d", &pid) == 1) {
-            any = true;
-            kill(pid, SIGKILL);
-            while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
+            if (child_wait(pid, false, 0, NULL) != CHILD_STUCK) any = true;
         }
         if (f) fclose(f);
     }
@@ -129,9 +128,7 @@ enum err_code preflight_child_run(struct preflight_children *c, struct preflight
         ended = wait_for(c, pid, grace_s, &child->status);
     }
     kill(-pid, SIGKILL);
-    if (!ended) {
-        while (waitpid(pid, &child->status, 0) < 0 && errno == EINTR) continue;
-    }
+    if (!ended) (void)child_wait(pid, true, 0, &child->status);
     end_orphans();
     return ERR_OK;
 }

@@ -44,6 +44,10 @@ const struct verb verb_fault = {
     .name = "fault",
     .usage = "list [--op NAME] | run [PLAN] [--fault GLOB] [--seed S] [--quick] [options]",
     .about = "named bugs that can be injected: the list; inject them and see what catches them",
+    .details =
+        "A job that has not ended after ten minutes hangs: its process is killed, it is listed "
+        "as one without an outcome, and the campaign goes on (seconds: the environment's "
+        "ASSAY_CAMPAIGN_JOB_S).",
     .words_min = 1,
     .words_max = 2,
     .options = options,

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct campaign_options options(const char *const *include)
 {
@@ -277,6 +278,41 @@ static void worker_that_dies__is_an_error__and_the_rest_is_done(void **state)
     }
 }
 
+/* Job 2 never ends, and neither does a process that it has started and that holds its pipe. */
+static json_t *sometimes_hangs(void *ctx, int64_t i)
+{
+    (void)ctx;
+    if (i == 2) {
+        fprintf(stderr, "before it hangs\n");
+        fflush(stderr);
+        if (fork() == 0) alarm(60); /* no longer than that */
+        for (;;) pause();
+    }
+    return json_pack("{s:s, s:I}", "outcome", "caught", "i", (json_int_t)i);
+}
+
+static void worker_that_hangs__is_killed_and_named__and_the_rest_is_done(void **state)
+{
+    for (int workers = 1; workers <= 2; workers++) {
+        json_t *records[6] = {NULL};
+        struct err err = ERR_INIT;
+        assert_int_equal(setenv("ASSAY_CAMPAIGN_JOB_S", "0.5", 1), 0);
+        (void)!campaign_work(workers, 6, sometimes_hangs, NULL, *state, records, &err);
+        unsetenv("ASSAY_CAMPAIGN_JOB_S");
+        assert_ok(&err);
+        for (int i = 0; i < 6; i++) {
+            assert_string_equal(field_text(records[i], "outcome"), i == 2 ? "error" : "caught");
+            if (i == 2) {
+                const char *why = field_text(records[i], "why");
+                assert_non_null(
+                    strstr(why, "hung: no answer in 0.5 s (ASSAY_CAMPAIGN_JOB_S), pid"));
+                assert_non_null(strstr(why, "killed: before it hangs"));
+            }
+            json_decref(records[i]);
+        }
+    }
+}
+
 /* ---- the verdict ---- */
 
 static enum err_code verdict_of(struct campaign *c, const char *records, struct err *err)
@@ -364,6 +400,9 @@ int main(void)
         cmocka_unit_test(proofs__of_the_diagnosis__give_no_wrong_name),
         cmocka_unit_test_setup_teardown(effect__is_told_in_bounds__of_its_own, folder_setup,
                                         folder_teardown),
+        cmocka_unit_test_setup_teardown(
+            worker_that_hangs__is_killed_and_named__and_the_rest_is_done, folder_setup,
+            folder_teardown),
         cmocka_unit_test_setup_teardown(worker_that_dies__is_an_error__and_the_rest_is_done,
                                         folder_setup, folder_teardown),
         cmocka_unit_test(verdict__is_red__for_each_thing_that_must_not_be),

@@ -6,8 +6,10 @@
 
 #include "core/synth.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -99,6 +101,35 @@ static void malloc__fails_anywhere__and_the_program_says_so(void **state)
     assert_true(sweep(state, "malloc", 80) >= 70);
 }
 
+/* One that closes its streams and stays would be waited for without end by whoever reads them. */
+static void child__that_does_not_end__hangs__whether_it_holds_its_streams_or_not(void **state)
+{
+    static const char *const scripts[] = {"#!/bin/sh\nexec sleep 600\n",
+                                          "#!/bin/sh\nexec sleep 600 > /dev/null 2>&1\n"};
+    const struct fault_env f = {.kind = "rename", .call = 1, .limit_s = 1};
+    const char *program = folder_path(state, "bin/program"), *const argv[] = {NULL};
+    struct err err = ERR_INIT;
+    char library[FILE_PATH];
+    SKIP_SANITIZED();
+    snprintf(library, sizeof library, "%.*s/assay_faults.so",
+             (int)(strrchr(ASSAY_PROGRAM, '/') - ASSAY_PROGRAM), ASSAY_PROGRAM);
+    assert_int_equal(file_make_folder(folder_path(state, "bin"), &err), ERR_OK);
+    assert_int_equal(symlink(library, folder_path(state, "bin/assay_faults.so")), 0);
+    for (int i = 0; i < 2; i++) {
+        struct fault_outcome o;
+        write_text(program, scripts[i]);
+        assert_int_equal(chmod(program, 0700), 0);
+        setenv("ASSAY_PROGRAM_FILE", program, 1);
+        (void)!fault_env_run(&f, argv, NULL, &o, &err);
+        setenv("ASSAY_PROGRAM_FILE", ASSAY_PROGRAM, 1);
+        assert_ok(&err);
+        assert_true(o.hung);
+        assert_int_equal(fault_env_judge(&f, &o, &err), ERR_FAULT);
+        assert_non_null(strstr(err.found, "no end after 1 s"));
+        err_clear(&err);
+    }
+}
+
 static void judge__is_red__for_a_crash_a_wrong_status_or_an_empty_message(void **state)
 {
     (void)state;
@@ -132,6 +163,9 @@ int main(void)
                                         folder_teardown),
         cmocka_unit_test_setup_teardown(malloc__fails_anywhere__and_the_program_says_so,
                                         folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(
+            child__that_does_not_end__hangs__whether_it_holds_its_streams_or_not, folder_setup,
+            folder_teardown),
         cmocka_unit_test(judge__is_red__for_a_crash_a_wrong_status_or_an_empty_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

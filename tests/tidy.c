@@ -5,6 +5,7 @@
 #include "core/file.h"
 #include "core/text.h"
 #include "tests/support.h"
+#include "tests/waits.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -12,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-__attribute__((format(printf, 4, 5))) static void complain(struct tidy *t, const char *path,
-                                                           int line, const char *format, ...)
+void tidy_complain(struct tidy *t, const char *path, int line, const char *format, ...)
 {
     char what[256];
     va_list list;
@@ -46,19 +46,19 @@ void tidy_width(struct tidy *t, const char *path, const char *text)
     for (const char *p = text;; p++) {
         if (*p == '\n' || *p == '\0') {
             if (columns > TIDY_COLUMNS) {
-                complain(t, path, line, "%d columns, at most %d", columns, TIDY_COLUMNS);
+                tidy_complain(t, path, line, "%d columns, at most %d", columns, TIDY_COLUMNS);
             }
-            if (last == ' ') complain(t, path, line, "spaces at the end of the line");
+            if (last == ' ') tidy_complain(t, path, line, "spaces at the end of the line");
             if (*p == '\0') break;
             line++;
             columns = 0;
         } else {
-            if (*p == '\t') complain(t, path, line, "a tab");
+            if (*p == '\t') tidy_complain(t, path, line, "a tab");
             columns += ((unsigned char)*p & 0xC0) != 0x80;
         }
         last = *p;
     }
-    if (last != '\n') complain(t, path, line, "no newline at the end of the file");
+    if (last != '\n') tidy_complain(t, path, line, "no newline at the end of the file");
 }
 
 void tidy_length(struct tidy *t, const char *path, const char *text)
@@ -67,7 +67,7 @@ void tidy_length(struct tidy *t, const char *path, const char *text)
     for (const char *p = text; *p; p++) {
         lines += *p == '\n';
     }
-    if (lines > most) complain(t, path, lines, "%d lines, at most %d", lines, most);
+    if (lines > most) tidy_complain(t, path, lines, "%d lines, at most %d", lines, most);
 }
 
 /* End of the comment, string or character constant that begins at text[at]; `at` where none does.
@@ -94,9 +94,7 @@ static size_t skip_opaque(const char *text, size_t at)
     return at;
 }
 
-/* A copy in which comments, strings and (where asked) preprocessor lines are spaces; newlines stay.
- * The caller's. */
-static char *only_code(const char *text, bool keep_directives)
+char *tidy_code(const char *text, bool keep_directives)
 {
     char *copy = strdup(text);
     assert_non_null(copy);
@@ -156,7 +154,7 @@ static int line_of(const char *text, size_t at)
 
 void tidy_functions(struct tidy *t, const char *path, const char *text)
 {
-    char *code = only_code(text, false);
+    char *code = tidy_code(text, false);
     struct head head = {0, 0};
     size_t from = 0;
     int depth = 0, level = 0; /* level: depth of file level */
@@ -176,7 +174,8 @@ void tidy_functions(struct tidy *t, const char *path, const char *text)
                     head_has(code, head, "__global__") ? TIDY_KERNEL_LINES : TIDY_FUNCTION_LINES;
                 int first = line_of(code, head.begin), lines = line_of(code, i) - first + 1;
                 if (lines > most)
-                    complain(t, path, first, "a function of %d lines, at most %d", lines, most);
+                    tidy_complain(t, path, first, "a function of %d lines, at most %d", lines,
+                                  most);
             }
             if (depth == level) {
                 from = i + 1;
@@ -194,13 +193,14 @@ void tidy_calls(struct tidy *t, const char *path, const char *text)
     static const char *const banned[] = {"strcpy", "strcat", "sprintf", "vsprintf", "gets",
                                          "atoi",   "atol",   "atof",    "strtok",   "rand",
                                          "srand",  "system", NULL};
-    char *code = only_code(text, true);
+    char *code = tidy_code(text, true);
     for (size_t i = 0; code[i]; i++) {
         for (int k = 0; banned[k]; k++) {
             if (!word_at(code, i, banned[k])) continue;
             size_t next = i + strlen(banned[k]);
             while (isspace((unsigned char)code[next])) next++;
-            if (code[next] == '(') complain(t, path, line_of(code, i), "a call of %s()", banned[k]);
+            if (code[next] == '(')
+                tidy_complain(t, path, line_of(code, i), "a call of %s()", banned[k]);
         }
     }
     free(code);
@@ -220,7 +220,7 @@ void tidy_leftovers(struct tidy *t, const char *path, const char *text)
     for (size_t i = 0; text[i]; i++) {
         for (int k = 0; words[k]; k++) {
             if (word_at(text, i, words[k]))
-                complain(t, path, line_of(text, i), "a leftover %s", words[k]);
+                tidy_complain(t, path, line_of(text, i), "a leftover %s", words[k]);
         }
     }
 }
@@ -242,7 +242,7 @@ void tidy_paths(struct tidy *t, const char *path, const char *text)
         bool absolute = i == 0 || !(is_word(text[i - 1]) || strchr(".-})>*/", text[i - 1]));
         for (int k = 0; absolute && folders[k]; k++) {
             if (strncmp(text + i, folders[k], strlen(folders[k])) == 0) {
-                complain(t, path, line_of(text, i), "a path of one machine: %s", folders[k]);
+                tidy_complain(t, path, line_of(text, i), "a path of one machine: %s", folders[k]);
             }
         }
     }
@@ -260,6 +260,7 @@ static const struct arrow arrows[] = {
     {"tests/test_mla_choose.c", {"core/", "gpu/mla_choose.h", "tests/"}},
     {"tests/test_mla_prefill_order.c", {"core/", "gpu/mla_prefill_order.h", "tests/"}},
     {"tests/test_moe_pack.c", {"core/", "gpu/moe_pack.h", "gpu/moe_tiles.h", "tests/"}},
+    {"tests/test_moe_choose.c", {"core/", "gpu/moe_choose.h", "tests/"}},
     {"tests/test_transport.c", {"core/", "gpu/transport.h", "tests/"}},
     {"tests/naive/", {"core/", "tests/naive/"}},
     {"tests/install/", {"core/"}},
@@ -286,17 +287,17 @@ static void check_include(struct tidy *t, const char *path, int line, const char
 {
     const struct arrow *arrow = arrow_of(path);
     if (!quoted) {
-        if (arrow_of(target)) complain(t, path, line, "<%s> is ours: use quotes", target);
+        if (arrow_of(target)) tidy_complain(t, path, line, "<%s> is ours: use quotes", target);
         return;
     }
     if (!arrow) {
-        complain(t, path, line, "a source outside the folders that have an arrow");
+        tidy_complain(t, path, line, "a source outside the folders that have an arrow");
         return;
     }
     for (int i = 0; i < 6 && arrow->to[i]; i++) {
         if (text_starts(target, arrow->to[i])) return;
     }
-    complain(t, path, line, "\"%s\": no arrow leads there from %s", target, arrow->from);
+    tidy_complain(t, path, line, "\"%s\": no arrow leads there from %s", target, arrow->from);
 }
 
 void tidy_includes(struct tidy *t, const char *path, const char *text)
@@ -329,15 +330,15 @@ void tidy_op(struct tidy *t, const char *root, const struct op_row *op)
     const char *const files[] = {op->header, op->ref, op->contract, op->test};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         if (!exists_below(root, files[i]))
-            complain(t, files[i], 0, "op %s: there is no such file", op->name);
+            tidy_complain(t, files[i], 0, "op %s: there is no such file", op->name);
     }
     if (op->gpu && !exists_below(root, op->gpu)) {
-        complain(t, op->gpu, 0, "op %s: there is no such file", op->name);
+        tidy_complain(t, op->gpu, 0, "op %s: there is no such file", op->name);
     }
     char folder[FILE_PATH];
     snprintf(folder, sizeof folder, "%s/%s", root, op->fixtures);
     if (!file_is_folder(folder) || folder_count(folder) == 0) {
-        complain(t, op->fixtures, 0, "op %s: no fixtures", op->name);
+        tidy_complain(t, op->fixtures, 0, "op %s: no fixtures", op->name);
     }
 }
 
@@ -359,12 +360,12 @@ void tidy_file(struct tidy *t, const char *root, const char *path)
     char full[FILE_PATH];
     snprintf(full, sizeof full, "%s/%s", root, path);
     if (!file_exists(full)) {
-        complain(t, path, 0, "there is no such file");
+        tidy_complain(t, path, 0, "there is no such file");
         return;
     }
     size_t size;
     char *text = read_whole(full, &size);
-    if (strlen(text) != size) complain(t, path, 0, "a NUL byte");
+    if (strlen(text) != size) tidy_complain(t, path, 0, "a NUL byte");
     t->files++;
     tidy_leftovers(t, path, text);
     tidy_paths(t, path, text);
@@ -374,6 +375,7 @@ void tidy_file(struct tidy *t, const char *root, const char *path)
         tidy_functions(t, path, text);
         tidy_calls(t, path, text);
         tidy_includes(t, path, text);
+        waits_file(t, path, text);
     }
     free(text);
 }
@@ -384,7 +386,7 @@ void tidy_folder(struct tidy *t, const char *root, const char *folder)
     snprintf(full, sizeof full, "%s/%s", root, folder);
     DIR *dir = opendir(full);
     if (!dir) {
-        complain(t, folder, 0, "cannot be opened");
+        tidy_complain(t, folder, 0, "cannot be opened");
         return;
     }
     for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
@@ -392,7 +394,7 @@ void tidy_folder(struct tidy *t, const char *root, const char *folder)
         int n = snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
         int m = snprintf(full, sizeof full, "%s/%s", root, path);
         if (n >= (int)sizeof path || m >= (int)sizeof full) {
-            complain(t, folder, 0, "a path that is too long: %s", e->d_name);
+            tidy_complain(t, folder, 0, "a path that is too long: %s", e->d_name);
         } else if (file_is_folder(full)) {
             tidy_folder(t, root, path);
         } else {

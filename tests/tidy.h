@@ -23,6 +23,13 @@ struct tidy {
     size_t used;
 };
 
+/* One more complaint. */
+__attribute__((format(printf, 4, 5))) void tidy_complain(struct tidy *t, const char *path, int line,
+                                                         const char *format, ...);
+/* A copy in which comments, strings and (where asked) preprocessor lines are spaces; newlines stay.
+ * The caller's. */
+char *tidy_code(const char *text, bool keep_directives);
+
 /* Lines of more than TIDY_COLUMNS characters (UTF-8 counts once), tabs, spaces at the end. */
 void tidy_width(struct tidy *t, const char *path, const char *text);
 /* Files of more lines than the limit. */

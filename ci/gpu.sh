@@ -3,16 +3,20 @@
 # golden, gpu against golden, gpu against reference), the same run twice, chunked and batched runs, ops at random and at
 # fixed sizes, planted faults, injected launch failures, compute-sanitizer, bench. Works from the folder that
 # ci/gpu_pack.sh makes. Writes one JSON.
-#     ci/gpu.sh [--pack FOLDER] [--out FILE] [--only SECTION,...] [--count N] [--ranks N]
+#     ci/gpu.sh [--pack FOLDER] [--out FILE] [--only SECTION,...] [--count N] [--ranks N] [--gigabytes N] [--on ref]
 # Sections: doctor parity repeat draft samples sweep cases faults failures large sanitizer bench. Exit 0 only if each of those asked for passed.
 # With --ranks N the sections are those of ci/gpu_ranks.sh: ranks_parity ranks_bits ranks_refusals ranks_text
-# ranks_samples ranks_faults ranks_bench.
+# ranks_samples ranks_faults ranks_bench, and of ci/gpu_story.sh: ranks_layers ranks_load ranks_extract. --gigabytes: how
+# much of the disk the load may take (what is free, but for a sixth). --on ref: faults, load and extraction on a
+# smaller model and without a card, to rehearse.
 set -Euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 pack=build/gpu
 out=build/gpu/result.json
 ranks=1
+on=gpu
+gigabytes=0
 only=
 whole=doctor,parity,repeat,draft,samples,sweep,cases,faults,failures,large,sanitizer,bench
 count=40
@@ -23,16 +27,20 @@ while [ $# -gt 0 ]; do
     --only) only=$2 ;;
     --count) count=$2 ;;
     --ranks) ranks=$2 ;;
+    --gigabytes) gigabytes=$2 ;;
+    --on) on=$2 ;;
     *)
-        echo "ci/gpu.sh: found \"$1\", wanted --pack, --out, --only, --count or --ranks" >&2
+        echo "ci/gpu.sh: found \"$1\", wanted --pack, --out, --only, --count, --ranks, --gigabytes or --on" >&2
         exit 2
         ;;
     esac
     shift 2
 done
 if [ "$ranks" -gt 1 ]; then
-    whole=doctor,ranks_parity,ranks_bits,ranks_refusals,ranks_text,ranks_samples,ranks_faults,ranks_bench
+    whole=doctor,ranks_parity,ranks_bits,ranks_refusals,ranks_text,ranks_samples,ranks_faults,ranks_bench,ranks_layers
+    whole=$whole,ranks_load,ranks_extract
 fi
+if [ "$on" = ref ]; then whole=ranks_faults,ranks_load,ranks_extract; fi
 only=${only:-$whole}
 assay=$pack/assay
 export LD_LIBRARY_PATH=$pack/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -47,6 +55,18 @@ sections=
 
 say() {
     printf 'gpu: %s\n' "$*"
+}
+
+fail() {
+    say "FAIL $*"
+    tail -n 12 "$work/log"
+    failures=$((failures + 1))
+}
+
+# keep NAME FILE: a JSON value of the result.
+mkdir "$work/kept"
+keep() {
+    cp "$2" "$work/kept/$1.json"
 }
 
 # check NAME EXPECTED COMMAND...: runs it; its output is kept and shown where the status is another one.
@@ -254,14 +274,16 @@ sanitizer() {
 
 bench() {
     check bench 0 "$assay" bench --on gpu --json || return 1
-    cp "$work/log" "$work/bench.json"
-    tr -d '\n' < "$work/bench.json" | sed 's/{ *"op"/\n&/g' | sed -n \
+    keep bench "$work/log"
+    tr -d '\n' < "$work/log" | sed 's/{ *"op"/\n&/g' | sed -n \
         's/^{ *"op": "\([^"]*\)", *"case": "\([^"]*\)".*"seconds": \([0-9.e-]*\).*"ceiling": "\([a-z]*\)", *"share": \([0-9.e-]*\).*/\1|\2|\3|\4|\5/p' |
         awk -F'|' '{ printf "gpu: %-10s %-50s %10.1f us  %5.1f %% of %s\n", $1, $2, $3 * 1e6, $5 * 100, $4 }'
 }
 
 # shellcheck source=ci/gpu_ranks.sh
 . ci/gpu_ranks.sh
+# shellcheck source=ci/gpu_story.sh
+. ci/gpu_story.sh
 
 begun=$(date +%s)
 section doctor doctor
@@ -278,7 +300,7 @@ section sanitizer sanitizer
 section bench bench
 if [ "$ranks" -gt 1 ]; then
     find_nccl
-    for name in parity bits refusals text samples faults bench; do section "ranks_$name" "ranks_$name"; done
+    for name in parity bits refusals text samples faults bench layers load extract; do section "ranks_$name" "ranks_$name"; done
 fi
 
 [ -n "$sections" ] || {
@@ -289,19 +311,17 @@ driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2> /dev/nul
 device=$(nvidia-smi --query-gpu=name --format=csv,noheader 2> /dev/null | head -n 1)
 mkdir -p "$(dirname "$out")"
 {
-    printf '{"what": "the CUDA path, whole check", "command": "ci/gpu.sh --only %s", "date": "%s", "commit": "%s",\n' \
-        "$only" "$(date -u +%F)" "$(cat "$pack/commit" 2> /dev/null || echo unknown)"
+    printf '{"what": "the CUDA path, whole check", "command": "ci/gpu.sh --ranks %d --only %s", "date": "%s", "commit": "%s",\n' \
+        "$ranks" "$only" "$(date -u +%F)" "$(cat "$pack/commit" 2> /dev/null || echo unknown)"
     printf ' "device": "%s", "driver": "%s", "seconds": %d, "failures": %d,\n' \
         "${device:-none}" "${driver:-none}" "$(($(date +%s) - begun))" "$failures"
     printf ' "sections": [%s]' "$sections"
-    if [ -s "$work/ranks.json" ]; then
-        printf ',\n "ranks": %d, "collectives": ' "$ranks"
-        cat "$work/ranks.json"
-    fi
-    if [ -s "$work/bench.json" ]; then
-        printf ',\n "bench": '
-        cat "$work/bench.json"
-    fi
+    printf ',\n "ranks": %d' "$ranks"
+    for name in "$work"/kept/*.json; do
+        [ -e "$name" ] || continue
+        printf ',\n "%s": ' "$(basename "$name" .json)"
+        cat "$name"
+    done
     printf '}\n'
 } > "$out.tmp"
 mv "$out.tmp" "$out"

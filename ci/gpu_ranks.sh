@@ -58,6 +58,8 @@ ranks_parity() {
         if [ -e "$work/$i/held" ]; then held=$((held + 1)); fi
     done
     say "ranks_parity: $held of $n hold against golden and reference"
+    printf '{"held": %d, "of": %d}\n' "$held" "$n" > "$work/parity.json"
+    keep parity "$work/parity.json"
     [ "$held" -gt 0 ] || failures=$((failures + 1))
 }
 
@@ -93,9 +95,7 @@ ranks_bits() {
 
 # says NAME WORDS: the last check's output has them.
 says() {
-    grep -q -- "$2" "$work/log" && return
-    say "FAIL $1: no \"$2\" in: $(head -c 400 "$work/log")"
-    failures=$((failures + 1))
+    grep -q -- "$2" "$work/log" || fail "$1: no \"$2\" in its output"
 }
 
 # What cannot be is one clear line.
@@ -151,27 +151,34 @@ ranks_samples() {
 # What ranks do wrong together is caught; a rank that dies, hangs or drops out in the middle of a step is named, with what
 # the others waited for, and the run ends in seconds.
 ranks_faults() {
-    local fault began who
-    check "faults of ranks" 0 "$assay" fault run --on gpu --fault 'tp.*' --fault 'ep.*' --ranks $((ranks < 4 ? 2 : 4)) --clean 0 --quick
+    local fault began who took next=
+    check "faults of ranks" 0 "$assay" fault run --on "$on" --fault 'tp.*' --fault 'ep.*' --ranks $((ranks < 4 ? 2 : 4)) --clean 0 --quick
     grep -E '^(missed|wrong)|faults? named|injected' "$work/log"
+    grep -E '^(missed|wrong)|faults? named|injected' "$work/log" | sed 's/["\\]/\\&/g; s/.*/"&",/' | tr -d '\n' |
+        sed 's/^/{"tp_and_ep": [/; s/,$/], "processes": [/' > "$work/faults.json"
     for fault in proc.worker_signal@rank=1,signal=9 proc.nccl_abort@rank=1 proc.hang@rank=1 proc.worker_exit_0@rank=0; do
         began=$(date +%s)
         ASSAY_RANK_FAULT=$fault,call=1,step=20 check "$fault" 3 "$assay" forward "$(model_of mid-k25)" --tokens 1,2,3,4 \
-            --on gpu --tp "$ranks" --rank-timeout 10 --out "$work/never.st" || continue
+            --on "$on" --tp "$ranks" --rank-timeout 10 --out "$work/never.st" || continue
+        took=$(($(date +%s) - began))
         who=${fault#*rank=}
-        says "$fault" "rank ${who%%,*}"
-        [ $(($(date +%s) - began)) -le 40 ] && [ ! -e "$work/never.st" ] || {
-            say "FAIL $fault: $(($(date +%s) - began)) s, or a dump is left"
-            failures=$((failures + 1))
-        }
-        say "$fault: $(grep -m 1 'assay: error' "$work/log" | cut -c1-300)"
+        # The first cause is the guilty rank's, and the error that ends the run is that one.
+        says "$fault" "^assay: rank ${who%%,*}: cause: "
+        says "$fault" "^assay: error: .*rank ${who%%,*}"
+        [ "$took" -le 40 ] && [ ! -e "$work/never.st" ] || fail "$fault: $took s, or a dump is left"
+        say "$fault: $took s: $(grep -m 1 'assay: error' "$work/log" | cut -c1-300)"
+        printf '%s{"fault": "%s", "exit": 3, "seconds": %d, "said": "%s"}' "$next" "$fault" "$took" \
+            "$(grep -m 1 'assay: error' "$work/log" | sed 's/["\\]/\\&/g')" >> "$work/faults.json"
+        next=', '
     done
+    echo ']}' >> "$work/faults.json"
+    keep faults "$work/faults.json"
 }
 
 ranks_bench() {
     check bench 0 "$assay" bench collectives --on gpu --tp "$ranks" --json || return 1
-    cp "$work/log" "$work/ranks.json"
-    tr -d '\n' < "$work/ranks.json" | sed 's/{ *"op"/\n&/g' | sed -n \
+    keep collectives "$work/log"
+    tr -d '\n' < "$work/log" | sed 's/{ *"op"/\n&/g' | sed -n \
         's/^{ *"op": "\([^"]*\)", *"case": "\([^"]*\)".*"seconds": \([0-9.e-]*\).*"busbw_gbps": \([0-9.e-]*\).*/\1|\2|\3|\4/p' |
         awk -F'|' '{ printf "gpu: %-10s %-55s %10.1f us  bus %7.1f GB/s\n", $1, $2, $3 * 1e6, $4 }'
 }

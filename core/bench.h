@@ -69,7 +69,10 @@ struct bench_group {
                              struct err *err);
 };
 
+/* Sums and exchanges; and a layer of a model, which they share: rows of its ops are those of
+ * gpu_bench() on one card, by op and text. */
 const struct bench_group *gpu_bench_group(void);
+const struct bench_group *gpu_bench_layers(void);
 
 /* Sorts n > 0 round times and fills seconds, spread, rounds. */
 void bench_median(double *seconds, int64_t n, struct bench_row *out);

@@ -57,8 +57,6 @@ static const struct bench_case cases[] = {
     {"moe", "INT4, tp8, T=1", bench_moe, {1, 0, 256, 0, 0, false}},
     {"moe", "INT4, tp8, T=64", bench_moe, {64, 0, 256, 0, 0, false}},
     {"moe", "INT4, tp8, T=4096", bench_moe, {4096, 0, 256, 0, 0, false}},
-    {"layer", "decode, MoE layer, B=1, context 4096", bench_layer, {1, 8, 2048, 64, 4096, false}},
-    {"layer", "decode, MoE layer, B=64, context 4096", bench_layer, {64, 8, 2048, 64, 4096, false}},
     {"step",
      "decode, 61 layers of tp8, B=1, context 4096",
      bench_step,
@@ -73,9 +71,16 @@ static const struct bench_case cases[] = {
 
 enum { CASES = sizeof cases / sizeof cases[0] };
 
+/* Those of the layer come last. */
+static const struct bench_case *case_of(int i)
+{
+    return i < CASES ? &cases[i] : bench_layer_case(i - CASES);
+}
+
 static const char *op_of(int i)
 {
-    return i >= 0 && i < CASES ? cases[i].op : NULL;
+    const struct bench_case *c = i >= 0 ? case_of(i) : NULL;
+    return c ? c->op : NULL;
 }
 
 /* All sets once, in stream order. */
@@ -169,13 +174,14 @@ static enum err_code time_work(struct bench_work *w, struct bench_row *out, stru
     return err->code;
 }
 
-enum err_code bench_measure(struct gpu *g, const struct bench_case *c, struct bench_row *out,
-                            struct kernel_log *log, struct err *err)
+enum err_code bench_measure(struct gpu *g, const struct bench_case *c, const struct shard *shard,
+                            struct bench_row *out, struct kernel_log *log, struct err *err)
 {
     struct bench_work w = {};
     struct gpu_mark m = gpu_mark(g);
     gpu_at(g, c->op, -1);
     w.g = g;
+    w.shard = shard;
     w.size = c->size;
     *out = (struct bench_row){};
     if (c->open(&w, err) == ERR_OK) (void)!time_work(&w, out, log, err);
@@ -192,7 +198,7 @@ enum err_code bench_measure(struct gpu *g, const struct bench_case *c, struct be
 static enum err_code measure(int i, struct bench_row *out, struct kernel_log *log, struct err *err)
 {
     struct gpu *g = gpu_get(err);
-    return g ? bench_measure(g, &cases[i], out, log, err) : err->code;
+    return g ? bench_measure(g, case_of(i), NULL, out, log, err) : err->code;
 }
 
 extern "C" const struct bench_side *gpu_bench(void)

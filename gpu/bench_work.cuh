@@ -4,6 +4,7 @@
 #define ASSAY_GPU_BENCH_WORK_CUH
 
 #include "core/bench.h"
+#include "core/shard.h"
 #include "gpu/context.cuh"
 
 enum { BENCH_KEPT = 512 };
@@ -15,6 +16,7 @@ struct bench_size {
 
 struct bench_work {
     struct gpu *g;
+    const struct shard *shard; /* of what ranks run together: this one's groups; NULL: one card */
     struct bench_size size;
     int sets;
     int units;           /* what is timed are so many of a set's equal parts; 0: one */
@@ -38,13 +40,18 @@ struct bench_case {
 };
 
 bench_open bench_norm, bench_rope, bench_linear, bench_mlp, bench_router, bench_decode,
-    bench_attend, bench_prefill, bench_moe, bench_layer, bench_step;
+    bench_attend, bench_prefill, bench_moe, bench_layer, bench_layer_prefill, bench_step;
 /* Frees everything of a case; safe after a failed open. */
 void bench_close(struct bench_work *w);
 
-/* One case, timed. */
-enum err_code bench_measure(struct gpu *g, const struct bench_case *c, struct bench_row *out,
-                            struct kernel_log *log, struct err *err) ERR_USED;
+/* One case, timed; of several ranks with all of them at once. `shard`: as in struct bench_work. */
+enum err_code bench_measure(struct gpu *g, const struct bench_case *c, const struct shard *shard,
+                            struct bench_row *out, struct kernel_log *log,
+                            struct err *err) ERR_USED;
+
+/* A layer of Kimi-K2.5 that several ranks share, as one card runs it whole in the same cases of
+ * `assay bench layer`: case i, or NULL past the last. */
+const struct bench_case *bench_layer_case(int i);
 
 enum err_code bench_ceilings_gpu(struct bench_ceilings *out, struct err *err);
 

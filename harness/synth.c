@@ -5,6 +5,7 @@
 #include "core/file.h"
 #include "core/model.h"
 #include "core/text.h"
+#include "harness/session.h"
 #include "harness/staging.h"
 #include "harness/verb.h"
 
@@ -143,19 +144,30 @@ struct plan {
     int64_t data_bytes; /* of all tensors */
 };
 
+/* More shards than layers and ends: no layer stays together. */
+static enum err_code plan_tensors(struct plan *p, struct err *err)
+{
+    if (p->shards > p->list.count)
+        return err_set(err, ERR_INPUT, "option|--shards|%lld|at most %lld: a tensor each",
+                       (long long)p->shards, (long long)p->list.count);
+    int64_t *bytes = calloc((size_t)p->list.count, sizeof *bytes);
+    if (!bytes) return err_set(err, ERR_MEMORY, "plan shards||no memory");
+    for (int64_t i = 0; i < p->list.count; i++)
+        p->data_bytes += bytes[i] = tensor_bytes(&p->list.tensor[i]);
+    synth_balance(bytes, p->list.count, p->shards, p->shard_of);
+    free(bytes);
+    return ERR_OK;
+}
+
 /* The ends are one part, or as many as there are shards for. */
 static enum err_code plan_shards(struct plan *p, const struct config *c, struct err *err)
 {
     int64_t ends = c->tied_embeddings ? 2 : 3, part[3], bytes[4096 + 3] = {0}, shard[4096 + 3];
     int64_t parts = p->shards <= c->layers ? 1 : p->shards - c->layers;
-    if (parts > ends)
-        return err_set(err, ERR_INPUT,
-                       "option|--shards|%lld|at most %lld: the %lld layers, then %s",
-                       (long long)p->shards, (long long)(c->layers + ends), (long long)c->layers,
-                       ends == 3 ? "embedding, norm, lm_head" : "embedding, norm");
-    for (int64_t i = 0; i < 3; i++) part[i] = c->layers + (i < parts ? i : parts - 1);
     p->shard_of = calloc((size_t)p->list.count, sizeof *p->shard_of);
     if (!p->shard_of) return err_set(err, ERR_MEMORY, "plan shards||no memory");
+    if (parts > ends) return plan_tensors(p, err);
+    for (int64_t i = 0; i < 3; i++) part[i] = c->layers + (i < parts ? i : parts - 1);
     for (int64_t i = 0; i < p->list.count; i++) {
         int64_t item = p->list.item[i], size = tensor_bytes(&p->list.tensor[i]);
         if (item >= c->layers) item = part[item - c->layers];
@@ -194,14 +206,34 @@ static void plan_free(struct plan *p)
 
 /* ---- writing ---- */
 
+/* Elements in pieces that threads make, as many as lie in the buffer at once. */
+enum { PIECE = 1 << 16, PIECES = 64, ELEMENT = 4 };
+
+struct making {
+    const struct tensor *tensor;
+    int64_t first, count; /* those of the buffer */
+    unsigned char *buf;   /* [PIECES][PIECE] elements */
+};
+
+static void make_piece(void *ctx, int64_t i, int worker)
+{
+    const struct making *k = ctx;
+    int64_t at = i * PIECE, left = k->count - at, n = left < PIECE ? left : PIECE;
+    unsigned char *to = k->buf + at * dtype_size(k->tensor->dtype);
+    (void)worker;
+    CHECK(tensor_elements(k->tensor, k->first + at, n, to) == to);
+}
+
 static enum err_code write_tensor(struct file_out *f, const struct tensor *t, struct err *err)
 {
-    enum { CHUNK = 1 << 16 };
-    static _Alignas(64) unsigned char buf[CHUNK * 4];
-    int64_t n = tensor_count(t), size = dtype_size(t->dtype);
-    for (int64_t i = 0; i < n; i += CHUNK) {
-        int64_t m = n - i < CHUNK ? n - i : CHUNK;
-        if (file_out_write(f, tensor_elements(t, i, m, buf), m * size, err) != ERR_OK)
+    static _Alignas(64) unsigned char buf[PIECES * PIECE * ELEMENT];
+    const struct run run = {.threads = session_defaults().threads};
+    int64_t n = tensor_count(t), size = dtype_size(t->dtype), most = (int64_t)PIECES * PIECE;
+    CHECK(size <= ELEMENT);
+    for (int64_t i = 0; i < n; i += most) {
+        struct making k = {t, i, n - i < most ? n - i : most, buf};
+        run_parallel(&run, (k.count + PIECE - 1) / PIECE, make_piece, &k);
+        if (file_out_write(f, buf, k.count * size, err) != ERR_OK)
             return err_note(err, "tensor %s", t->name);
     }
     return ERR_OK;

@@ -11,6 +11,8 @@
  *                  spread over up to two more
  *   N <= layers    contiguous layers, so that the largest shard is as small as it can be; the
  *                  three are in the last one
+ *   N > all these  tensor by tensor, in the order of one file; the largest shard as small as it can
+ *                  be
  * Test: tests/test_synth_verb.c */
 #ifndef ASSAY_HARNESS_SYNTH_H
 #define ASSAY_HARNESS_SYNTH_H
@@ -34,7 +36,7 @@ struct synth_result {
     struct shrink shrunk; /* what --shrink changed; synth_result_free() */
 };
 
-/* Refused: more shards than there are parts to fill them; a folder with a checkpoint in it; with
+/* Refused: more shards than there are tensors to fill them; a folder with a checkpoint in it; with
  * --shrink, the folder that the config lies in. */
 enum err_code synth_checkpoint(const struct synth_request *q, struct synth_result *out,
                                struct err *err) ERR_USED;

@@ -7,6 +7,7 @@
 #include "harness/bench_against.h"
 #include "harness/bench_ranks.h"
 #include "harness/bench_ref.h"
+#include "harness/bench_row.h"
 #include "harness/kernel_report.h"
 #include "harness/shard_options.h"
 #include "harness/tactic_options.h"
@@ -63,37 +64,9 @@ struct bench_run {
     json_t *rows;
 };
 
-static bool binds_memory(const struct bench_row *r, const struct bench_ceilings *c)
+static void row_text(const struct bench_row *r, const json_t *row)
 {
-    return r->bytes / c->read > r->flops / c->matmul;
-}
-
-static json_t *row_json(const struct bench_run *o, const char *op, const struct bench_row *r,
-                        const struct kernel_log *log)
-{
-    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:I, s:f, s:f, s:s, s:f, s:o}", "op", op, "case",
-                     r->text, "on", o->side->name, "seconds", r->seconds, "spread", r->spread,
-                     "rounds", (json_int_t)r->rounds, "gbps", r->bytes / r->seconds / 1e9, "tflops",
-                     r->flops / r->seconds / 1e12, "ceiling",
-                     binds_memory(r, &o->ceilings) ? "read" : "matmul", "share",
-                     bench_share(r, &o->ceilings), "kernels", kernels_json(log));
-}
-
-static void row_text(const struct bench_run *o, const char *op, const struct bench_row *r,
-                     const json_t *row)
-{
-    const json_t *old = json_object_get(row, "against");
-    printf("%-12s %-84s %11.2f us  +-%4.1f %%  %8.1f GB/s %8.2f TFLOP/s  %5.1f %% of %s", op,
-           r->text, r->seconds * 1e6, r->spread * 50, r->bytes / r->seconds / 1e9,
-           r->flops / r->seconds / 1e12, bench_share(r, &o->ceilings) * 100,
-           binds_memory(r, &o->ceilings) ? "read" : "matmul");
-    if (json_object_get(old, "ratio"))
-        printf("  x%.3f %s (noise %.1f %%)", json_number_value(json_object_get(old, "ratio")),
-               json_string_value(json_object_get(old, "verdict")),
-               100 * json_number_value(json_object_get(old, "noise")));
-    else if (old)
-        printf("  new");
-    printf("\n");
+    bench_row_print(row, stdout);
     profile_print(r, stdout);
 }
 
@@ -104,13 +77,11 @@ static enum err_code one_row(struct bench_run *o, int i, struct err *err)
     struct kernel_log *log = calloc(1, sizeof *log);
     if (!log) return err_set(err, ERR_MEMORY, "bench||no memory");
     if (o->side->measure(i, &r, log, err) == ERR_OK) {
-        json_t *row = row_json(o, op, &r, log);
-        json_t *profile = profile_json(&r);
-        if (profile) json_object_set_new(row, "profile", profile);
+        json_t *row = bench_row_json(op, o->side->name, &r, &o->ceilings, log);
         if (!row || json_array_append_new(o->rows, row) != 0)
             err_set(err, ERR_MEMORY, "bench||no memory");
         else if (!o->against.root || bench_against_row(&o->against, row, err) == ERR_OK)
-            if (!o->a->json) row_text(o, op, &r, row);
+            if (!o->a->json) row_text(&r, row);
     } else {
         (void)err_note(err, "bench %s", op);
     }
@@ -118,23 +89,34 @@ static enum err_code one_row(struct bench_run *o, int i, struct err *err)
     return err->code;
 }
 
-/* What ranks do together is nothing of one process's ceilings. */
+static bool has_ranks(const struct args *a)
+{
+    return args_has(a, "--tp") || args_has(a, "--ep");
+}
+
+/* What only ranks can do, and what they can do as well as one card. */
 static bool asks_for_ranks(const struct args *a)
 {
-    return a->words == 1 && strcmp(a->word[0], BENCH_COLLECTIVES) == 0;
+    return a->words == 1 && (strcmp(a->word[0], BENCH_COLLECTIVES) == 0 ||
+                             (strcmp(a->word[0], BENCH_LAYER) == 0 && has_ranks(a)));
 }
 
 static enum err_code run_ranks(const struct args *a, json_t *result, struct err *err)
 {
     const struct bench_side *side = NULL;
-    struct shard_plan plan;
-    if (args_has(a, "--against"))
+    const char *against = args_value(a, "--against");
+    struct bench_against old = {0};
+    struct bench_ranks_request q = {.layers = strcmp(a->word[0], BENCH_LAYER) == 0};
+    if (against && !q.layers)
         return err_set(err, ERR_USAGE, "bench " BENCH_COLLECTIVES "|--against|ranks|ops");
-    if (bench_ranks_plan(a, &plan, err) != ERR_OK || side_of(a, &side, err) != ERR_OK)
+    if (bench_ranks_plan(a, &q.plan, err) != ERR_OK || side_of(a, &side, err) != ERR_OK)
         return err->code;
     if (side != gpu_bench())
-        return err_set(err, ERR_USAGE, "bench " BENCH_COLLECTIVES "|--on|%s|gpu", side->name);
-    return bench_ranks(&plan, a->json, result, err);
+        return err_set(err, ERR_USAGE, "bench %s|--on|%s|gpu", a->word[0], side->name);
+    if (!against || bench_against_open(&old, against, err) == ERR_OK)
+        (void)!bench_ranks(&q, against ? &old : NULL, a->json, result, err);
+    bench_against_close(&old);
+    return err->code;
 }
 
 static bool wanted_op(const void *ctx, const char *op)
@@ -161,13 +143,8 @@ static void say_ceilings(const struct bench_run *o, json_t *result)
     const struct bench_ceilings *c = &o->ceilings;
     json_object_set(result, "rows", o->rows);
     json_object_set_new(result, "device", json_string(c->device));
-    json_object_set_new(result, "ceilings",
-                        json_pack("{s:f, s:f, s:f, s:s}", "read_gbps", c->read / 1e9, "copy_gbps",
-                                  c->copy / 1e9, "matmul_tflops", c->matmul / 1e12, "matmul",
-                                  c->matmul_what));
-    if (!o->a->json)
-        printf("%s\nread %.1f GB/s, copy %.1f GB/s, matmul %.2f TFLOP/s (%s)\n", c->device,
-               c->read / 1e9, c->copy / 1e9, c->matmul / 1e12, c->matmul_what);
+    json_object_set_new(result, "ceilings", bench_ceilings_json(c));
+    if (!o->a->json) bench_ceilings_print(c, stdout);
 }
 
 static enum err_code measure_all(struct bench_run *o, json_t *result, struct err *err)
@@ -186,8 +163,9 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
     struct bench_run o = {.a = a};
     const char *against = args_value(a, "--against");
     if (asks_for_ranks(a)) return run_ranks(a, result, err);
-    if (args_has(a, "--tp") || args_has(a, "--ep"))
-        return err_set(err, ERR_USAGE, "bench|--tp, --ep|ops|" BENCH_COLLECTIVES ", alone");
+    if (has_ranks(a))
+        return err_set(err, ERR_USAGE,
+                       "bench|--tp, --ep|ops|" BENCH_COLLECTIVES " or " BENCH_LAYER ", alone");
     if ((against && bench_against_open(&o.against, against, err) != ERR_OK) ||
         side_of(a, &o.side, err) != ERR_OK || words_known(a, o.side, err) != ERR_OK ||
         tactic_options_read(a, err) != ERR_OK) {
@@ -215,9 +193,11 @@ const struct verb verb_bench = {
     .usage = "[OP...|layer|step|" BENCH_COLLECTIVES "] [--on ref|gpu] [--against FILE]",
     .about = "each op as a share of what this machine reads, copies and multiplies",
     .details =
-        "On gpu also decode layers (layer) and a whole decode step of a rank's part (step), "
-        "with where their time goes. Over the ranks of --tp and --ep, with " BENCH_COLLECTIVES
-        " as the only word: what they do together. It reports and never judges.",
+        "On gpu also layers of Kimi-K2.5 (layer) and a whole decode step of a rank's part (step), "
+        "with where their time goes. Over the ranks of --tp and --ep one word "
+        "alone: " BENCH_COLLECTIVES ", what they do together, or " BENCH_LAYER
+        ", those layers cut over them; --against a run of one card then says what ranks gain. It "
+        "reports and never judges.",
     .words_min = 0,
     .words_max = 16,
     .options = options,

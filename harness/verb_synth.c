@@ -9,7 +9,9 @@
 static const struct option_row options[] = {
     {"--seed", "S", "seed of the values (needed)", false},
     {"--out", "DIR", "folder to write, made if absent, without a checkpoint in it (needed)", false},
-    {"--shards", "N", "N files and an index, a layer in one of them (default 1: one file)", false},
+    {"--shards", "N",
+     "N files and an index, a layer in one of them where there are no more (default 1: one file)",
+     false},
     {"--shrink", "KEY=N,...",
      "a smaller config: KEY is layers, experts, vocab, hidden, heads, intermediate, "
      "moe_intermediate, q_lora or kv_lora",

@@ -1,4 +1,4 @@
-/* test_bench_ranks.c: what `assay bench collectives` refuses; what it measures is the machine's
+/* test_bench_ranks.c: what `assay bench` over ranks refuses; what it measures is the machine's
  * affair: ci/gpu.sh --ranks. */
 #include "harness/bench_ranks.h"
 
@@ -15,6 +15,12 @@ static void bench_collectives__is_refused__for_one_rank_and_the_reference(void *
                 "collectives", "--tp", "2");
     cli_refuses(state, ((struct refusal){2, "bench", "--tp, --ep", NULL, "collectives"}), "bench",
                 "norm", "--ep", "2");
+    cli_refuses(state, ((struct refusal){2, "bench layer", "--on", "ref", "gpu"}), "bench", "layer",
+                "--ep", "2");
+    cli_refuses(state, ((struct refusal){2, "bench", "--tp, --ep", NULL, "or layer, alone"}),
+                "bench", "layer", "norm", "--tp", "2");
+    cli_refuses(state, ((struct refusal){2, "bench collectives", "--against", "ranks", "ops"}),
+                "bench", "collectives", "--tp", "2", "--against", "x.json");
     if (!gpu_side()->available)
         cli_refuses(state, ((struct refusal){3, "bench", "side gpu", NULL, NULL}), "bench",
                     "collectives", "--on", "gpu", "--tp", "2");
@@ -23,9 +29,11 @@ static void bench_collectives__is_refused__for_one_rank_and_the_reference(void *
 static void group__of_the_device_is_there_or_says_why_not(void **state)
 {
     (void)state;
-    const struct bench_group *g = gpu_bench_group();
-    assert_string_equal(g->name, "gpu");
-    assert_non_null(g->open);
+    const struct bench_group *const groups[] = {gpu_bench_group(), gpu_bench_layers()};
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(groups[i]->name, "gpu");
+        assert_non_null(groups[i]->open);
+    }
 }
 
 int main(void)

@@ -8,10 +8,13 @@
 /* The choices that there are, and the kernels of each: an engine's, which makes them. */
 static const struct choice {
     const char *what;
-    const char *names[8]; /* ends with NULL */
+    const char *names[12]; /* ends with NULL */
 } choices[] = {
     {"mla.prefill", {"wgmma", "mma", NULL}},
     {"mla.decode", {"parts", "spread", NULL}}, /* of compute capability 9.0 */
+    {"moe",                                    /* of packed experts */
+     {"apart8", "two8", "stream8", "stream16", "stream32", "wgmma", "mma8", "mma16", "mma32",
+      "mma64", NULL}},
 };
 
 enum { CHOICES = sizeof choices / sizeof choices[0] };

@@ -4,6 +4,7 @@
 #include "gpu/moe_parts.cuh"
 
 #include "core/matrix.h"
+#include "core/tactic.h"
 #include "gpu/ops.h"
 
 #include <stdlib.h>
@@ -11,31 +12,32 @@
 
 /* ---- on the device ---- */
 
-/* Rows an expert on average decide: tokens of a tile cost time in the multiplying kernels, weights
- * read again cost more. Thresholds measured on an H200 at hidden 7168, intermediate 2048. */
-struct moe_tactic moe_tactic_for(const struct gpu *g, int64_t T, int64_t top_k, int64_t E,
-                                 int64_t H)
+/* The variant for a step of packed experts; --tactic moe=NAME forces one. NULL: it is refused. */
+static const struct moe_variant *variant_for(const struct gpu *g, const struct gpu_moe *op,
+                                             struct err *err)
 {
-    static const struct {
-        int64_t rows; /* an expert, at most */
-        int32_t cap;
-    } caps[] = {{6, 8}, {14, 16}, {28, MOE_CAP_STREAM}};
-    const int64_t few = 8; /* beyond it the large kernel is faster, where there is one */
-    /* Its results go out in rows of 16-byte pieces. */
-    if (moe_has_large(g) && H % 8 == 0 && T * top_k > few * E) return {MOE_LARGE, MOE_CAP_LARGE};
-    for (size_t i = 0; i < sizeof caps / sizeof caps[0]; i++) {
-        if (T * top_k <= caps[i].rows * E)
-            return {moe_has_stream(g) ? MOE_STREAM : MOE_MMA, caps[i].cap};
-    }
-    return {MOE_MMA, MOE_CAP_MMA};
+    const struct gpu_experts *x = op->experts;
+    const char *why;
+    struct moe_size s = {};
+    s.pairs = op->T * op->top_k;
+    s.E = x->all;
+    s.H = x->H;
+    s.strips = moe_w13_rows(x->I) / MOE_TILE_ROWS;
+    s.sms = g->sms;
+    s.has[MOE_MMA] = true;
+    s.has[MOE_STREAM] = moe_has_stream(g);
+    s.has[MOE_LARGE] = moe_has_large(g);
+    const struct moe_variant *v = moe_choose(&s, tactic_forced("moe"), &why);
+    if (!v) (void)tactic_none("moe", why, err);
+    return v;
 }
 
 /* One after the other, by the kernels that make one at a time. */
 static enum err_code product(struct gpu *g, const struct moe_product *p, bool gated,
-                             struct moe_tactic how, struct err *err)
+                             const struct moe_variant *how, struct err *err)
 {
-    if (how.kernel == MOE_LARGE) return moe_product_large(g, p, gated, err);
-    return moe_product_mma(g, p, gated, how.cap, err);
+    if (how->kernel == MOE_LARGE) return moe_product_large(g, p, gated, err);
+    return moe_product_mma(g, p, gated, how->cap, err);
 }
 
 __global__ static void moe_widen(int64_t T, int64_t H, int64_t ld, const bf16 *x, bf16 *y)
@@ -104,7 +106,7 @@ static int32_t strips_of_task(const struct gpu *g, const struct moe_plan *plan,
 /* w13 with SwiGLU, then w2. act and out [pairs, ld of whole tiles]; out holds w13's input in the
  * order of wgmma first where that kernel wants it, the rows [pairs, H] in the end. */
 static enum err_code products(struct gpu *g, const struct gpu_moe *op, const struct moe_plan *plan,
-                              struct moe_tactic how, bf16 *act, bf16 *out, struct err *err)
+                              const struct moe_variant *how, bf16 *act, bf16 *out, struct err *err)
 {
     struct moe_stream_job job = {};
     struct moe_product *p = job.p;
@@ -113,11 +115,8 @@ static enum err_code products(struct gpu *g, const struct gpu_moe *op, const str
     job.ready = plan->ready;
     job.every_lane = g->every_lane;
     if (describe(g, op, plan, act, out, p, err) != ERR_OK) return err->code;
-    /* Where every strip of w13 has a block of its own there is nothing to take in turns, and the
-     * end of a kernel costs less than the counters: 59 us against 64 for one token on an H200. */
-    bool apart = plan->pairs * p[0].strips <= 4 * (int64_t)g->sms;
-    if (how.kernel == MOE_STREAM) return moe_products_stream(g, &job, how.cap, apart, err);
-    if (how.kernel == MOE_LARGE) {
+    if (how->kernel == MOE_STREAM) return moe_products_stream(g, &job, how, err);
+    if (how->kernel == MOE_LARGE) {
         if (moe_swizzle(g, plan, p[0].x, p[0].ldx, out, err) != ERR_OK) return err->code;
         p[0].x = out;
     }
@@ -129,19 +128,20 @@ static enum err_code run_moe(struct gpu *g, const struct gpu_moe *op, struct err
 {
     const struct gpu_experts *x = op->experts;
     struct moe_plan plan;
-    struct moe_tactic tactic = moe_tactic_for(g, op->T, op->top_k, x->all, x->H);
-    if (!x->packed) tactic = (struct moe_tactic){MOE_MMA, MOE_CAP_MMA};
+    const struct moe_variant *how = x->packed ? variant_for(g, op, err) : NULL;
+    if (x->packed && !how) return err->code;
     int64_t wide_I = x->packed ? moe_pad(x->I, MOE_TILE_K) : x->I;
     int64_t wide_H = x->packed ? moe_pad(x->H, MOE_TILE_K) : x->H;
     /* moe_stream.cu counts 16-byte pieces of the rows it reads in 32 bits. */
     if (op->T * op->top_k * (wide_I > wide_H ? wide_I : wide_H) / 8 > UINT32_MAX)
         return err_set(err, ERR_INPUT, "run experts|op moe on gpu|%lld rows at once|fewer",
                        (long long)op->T);
-    if (moe_plan_new(g, op->T, op->top_k, x->E, tactic.cap, &plan, err) != ERR_OK) return err->code;
+    if (moe_plan_new(g, op->T, op->top_k, x->E, how ? how->cap : MOE_CAP_MMA, &plan, err) != ERR_OK)
+        return err->code;
     bf16 *act = gpu_new<bf16>(g, plan.pairs * wide_I, "experts' activations", err);
     bf16 *out = gpu_new<bf16>(g, plan.pairs * wide_H, "experts' rows", err);
     if (!act || !out || moe_align(g, &plan, op->top_k, op->ids, err) != ERR_OK ||
-        (x->packed ? products(g, op, &plan, tactic, act, out, err)
+        (x->packed ? products(g, op, &plan, how, act, out, err)
                    : moe_any(g, op, &plan, act, out, err)) != ERR_OK)
         return err->code;
     return moe_combine(g, op, &plan, out, err);

@@ -7,7 +7,8 @@
  * accumulator, whichever kernel makes it, so a row's bits do not depend on the other rows, on T or
  * on the routing of others. This rests on mma.sync and wgmma adding alike, which was tested on an
  * H200 and is not documented; between cards of different generations bits may differ. Which kernel:
- * moe_tactic_for() in gpu/moe.cu, by T * top_k / E. */
+ * gpu/moe_choose.h, by T * top_k / E, or --tactic moe=NAME; experts of other formats have one
+ * kernel and no choice. */
 #ifndef ASSAY_GPU_MOE_CUH
 #define ASSAY_GPU_MOE_CUH
 

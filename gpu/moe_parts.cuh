@@ -5,6 +5,7 @@
 
 #include "gpu/launch.cuh"
 #include "gpu/moe.cuh"
+#include "gpu/moe_choose.h"
 #include "gpu/moe_pack.h"
 #include "gpu/moe_tiles.h"
 
@@ -58,29 +59,10 @@ struct moe_stream_job {
     bool every_lane;
 };
 
-/* Three families of kernels make it, with the same bits for a row whatever stands beside it: every
- * sum runs through k in ascending steps of 16, in one float32 accumulator of the tensor cores. That
- * mma.sync and wgmma agree to the bit was seen on an H200 and is what the driver of these kernels
- * tests; nobody promises it.
- *     moe_gemm.cu        any card; at most MOE_CAP_MMA rows a tile
- *     moe_stream.cu      compute capability 9.0 and newer; MOE_CAP_STREAM: fewest instructions
- *     moe_gemm_large.cu  9.0 alone; MOE_CAP_LARGE: fewest reads of a weight */
-enum { MOE_CAP_STREAM = 32, MOE_CAP_MMA = 64, MOE_CAP_LARGE = 128 };
-enum moe_kernel { MOE_MMA, MOE_STREAM, MOE_LARGE };
-
-/* How a step is cut: the rows of a tile, and which kernel. By T, top_k, E, H and the card alone. */
-struct moe_tactic {
-    enum moe_kernel kernel;
-    int32_t cap;
-};
-struct moe_tactic moe_tactic_for(const struct gpu *g, int64_t T, int64_t top_k, int64_t E,
-                                 int64_t H);
-
 enum err_code moe_product_mma(struct gpu *g, const struct moe_product *p, bool gated, int32_t cap,
                               struct err *err) ERR_USED;
-/* `apart`: as two launches. */
-enum err_code moe_products_stream(struct gpu *g, const struct moe_stream_job *job, int32_t cap,
-                                  bool apart, struct err *err) ERR_USED;
+enum err_code moe_products_stream(struct gpu *g, const struct moe_stream_job *job,
+                                  const struct moe_variant *how, struct err *err) ERR_USED;
 /* x, and y where gated, in the order of moe_swizzle_at(). */
 enum err_code moe_product_large(struct gpu *g, const struct moe_product *p, bool gated,
                                 struct err *err) ERR_USED;

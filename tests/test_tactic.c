@@ -50,6 +50,8 @@ static void tactics__are_refused__by_verbs_that_run_kernels(void **state)
     cli_refuses(state,
                 ((struct refusal){2, "option --tactic", "mla.prefill", "\"x\"", "wgmma, mma"}),
                 "op", "norm", "--tactic", "mla.prefill=x");
+    cli_refuses(state, ((struct refusal){2, "option --tactic", "moe", "\"x\"", "apart8, two8"}),
+                "op", "moe", "--tactic", "moe=x");
     cli_refuses(state, ((struct refusal){2, "option --tactic", NULL, "\"mma\"", "WHAT=NAME"}), "op",
                 "norm", "--tactic", "mma");
 }

@@ -4,7 +4,7 @@
 # fixed sizes, planted faults, injected launch failures, compute-sanitizer, bench. Works from the folder that
 # ci/gpu_pack.sh makes. Writes one JSON.
 #     ci/gpu.sh [--pack FOLDER] [--out FILE] [--only SECTION,...] [--count N] [--ranks N] [--gigabytes N] [--on ref]
-# Sections: doctor parity repeat draft samples sweep cases faults failures large sanitizer bench. Exit 0 only if each of those asked for passed.
+# Sections: doctor parity repeat draft samples sweep cases faults failures large sanitizer counters bench. Exit 0 only if each of those asked for passed.
 # With --ranks N the sections are those of ci/gpu_ranks.sh: ranks_parity ranks_bits ranks_refusals ranks_text
 # ranks_samples ranks_faults ranks_bench, and of ci/gpu_story.sh: ranks_layers ranks_load ranks_extract. --gigabytes: how
 # much of the disk the load may take (what is free, but for a sixth). --on ref: faults, load and extraction on a
@@ -18,7 +18,7 @@ ranks=1
 on=gpu
 gigabytes=0
 only=
-whole=doctor,parity,repeat,draft,samples,sweep,cases,faults,failures,large,sanitizer,bench
+whole=doctor,parity,repeat,draft,samples,sweep,cases,faults,failures,large,sanitizer,counters,bench
 count=40
 while [ $# -gt 0 ]; do
     case $1 in
@@ -272,8 +272,29 @@ sanitizer() {
     unset ASSAY_GPU_PREFILL ASSAY_GPU_EVERY_LANE
 }
 
+# What the card itself counts of each case's kernels, once, under NVIDIA's profiler: bench puts it beside its rows. A card
+# that lets nobody count, or a machine without a profiler, is no failure: the report has the reason in its words.
+counters() {
+    local metrics=gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum
+    metrics=$metrics,sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed
+    if ! command -v ncu > /dev/null; then
+        echo "==ERROR== ncu was not found" > "$work/ncu.csv"
+        say "counters: ncu was not found"
+        return 0
+    fi
+    ncu --csv --page raw --print-units base --print-kernel-base function --clock-control none --profile-from-start off \
+        --metrics "$metrics" --log-file "$work/ncu.csv" "$assay" bench norm rope linear mlp router mla.core moe layer logits \
+        --on gpu > "$work/log" 2>&1 || grep '^==ERROR==' "$work/ncu.csv" || {
+        say "FAIL counters: the profiler ended badly, without a word"
+        tail -n 5 "$work/log"
+        failures=$((failures + 1))
+    }
+}
+
 bench() {
-    check bench 0 "$assay" bench --on gpu --json || return 1
+    local counted=()
+    [ ! -s "$work/ncu.csv" ] || counted=(--counters "$work/ncu.csv")
+    check bench 0 "$assay" bench --on gpu --json "${counted[@]}" || return 1
     keep bench "$work/log"
     tr -d '\n' < "$work/log" | sed 's/{ *"op"/\n&/g' | sed -n \
         's/^{ *"op": "\([^"]*\)", *"case": "\([^"]*\)".*"seconds": \([0-9.e-]*\).*"ceiling": "\([a-z]*\)", *"share": \([0-9.e-]*\).*/\1|\2|\3|\4|\5/p' |
@@ -297,6 +318,7 @@ section faults faults
 section failures failures
 section large large
 section sanitizer sanitizer
+section counters counters
 section bench bench
 if [ "$ranks" -gt 1 ]; then
     find_nccl

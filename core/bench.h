@@ -40,6 +40,10 @@ struct bench_row {
     /* Of what is made of many kernels, recorded in a run of its own; kernels 0: not recorded. */
     double busy, span; /* seconds in which a kernel ran; from the first one's begin to the end */
     double whole;      /* seconds of that many kernels where nothing is recorded */
+    /* Of those that a graph launches, several in a row without a wait: seconds of one, and what the
+     * host takes to launch it; 0: no graph. What `whole` has beyond `queued` is the wait for the
+     * host. */
+    double queued, submit;
     struct bench_kernel kernel[BENCH_KERNELS]; /* in the order of their first call */
     int kernels;
 };

@@ -62,7 +62,7 @@ static enum err_code measure(void *self, int i, struct bench_row *out, struct ke
                              struct err *err)
 {
     const struct layers *o = (const struct layers *)self;
-    return bench_measure(o->g, bench_layer_case(i), &o->shard, out, log, err);
+    return bench_measure(o->g, bench_layer_case(i), &o->shard, 0, out, log, err);
 }
 
 extern "C" const struct bench_group *gpu_bench_layers(void)

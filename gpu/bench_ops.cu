@@ -43,8 +43,10 @@ enum err_code bench_fill(struct bench_work *w, bf16 *x, int64_t n, double scale,
 {
     static uint64_t seed;
     seed += 0x1000000000;
-    return GPU_LAUNCH(w->g, err, "bench_fill", "", dim3(2048), dim3(256), 0, fill, x, n,
+    (void)!GPU_LAUNCH(w->g, err, "bench_fill", "", dim3(2048), dim3(256), 0, fill, x, n,
                       (float)(scale * sqrt(3.0)), seed);
+    w->g->fresh = true;
+    return err->code;
 }
 
 bf16 *bench_values(struct bench_work *w, int64_t n, double scale, struct err *err)

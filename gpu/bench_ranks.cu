@@ -132,7 +132,7 @@ static enum err_code measure(void *self, int i, struct bench_row *out, struct ke
 {
     current = (struct gpu_ranks *)self;
     gpu_ranks_begin(current, false);
-    return bench_measure(current->g, &cases[i], NULL, out, log, err);
+    return bench_measure(current->g, &cases[i], NULL, 0, out, log, err);
 }
 
 extern "C" const struct bench_group *gpu_bench_group(void)

@@ -29,6 +29,7 @@ struct bench_work {
     void (*close)(struct bench_work *w); /* NULL, or what bench_close() calls first */
     void *kept[BENCH_KEPT];              /* device memory of this case */
     int keeps;
+    int number; /* of the case, from 1: its launches may be counted; 0: never */
 };
 
 typedef enum err_code bench_open(struct bench_work *w, struct err *err);
@@ -44,9 +45,10 @@ bench_open bench_norm, bench_rope, bench_linear, bench_mlp, bench_router, bench_
 /* Frees everything of a case; safe after a failed open. */
 void bench_close(struct bench_work *w);
 
-/* One case, timed; of several ranks with all of them at once. `shard`: as in struct bench_work. */
+/* One case, timed; of several ranks with all of them at once. `shard`, `number`: as in struct
+ * bench_work. */
 enum err_code bench_measure(struct gpu *g, const struct bench_case *c, const struct shard *shard,
-                            struct bench_row *out, struct kernel_log *log,
+                            int number, struct bench_row *out, struct kernel_log *log,
                             struct err *err) ERR_USED;
 
 /* A layer of Kimi-K2.5 that several ranks share, as one card runs it whole in the same cases of

@@ -160,6 +160,7 @@ enum err_code gpu_before(struct gpu *g, const char *kernel, const char *tactic, 
     char doing[PLACE];
     snprintf(doing, sizeof doing, "launch kernel %s", kernel);
     if (gpu_may_call(g, doing, err) != ERR_OK) return err->code;
+    g->fresh = false;
     g->last = (struct gpu_step){kernel, g->op, g->layer, g->launches};
     if (!g->first.kernel) g->first = g->last;
     log_launch(g, kernel, tactic, grid, block, shared);

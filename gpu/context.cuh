@@ -102,7 +102,11 @@ struct gpu {
     bool every_lane;
     struct gpu_watch watch;
     bool rounds_inputs; /* of adapters: a fault edits inputs to what is exact in no type */
-    struct err lost;    /* the first asynchronous error, kept */
+    /* Weights were written by the last launch: what comes next may read them before it waits for
+     * that launch (gpu/launch.cuh), so it begins when it has ended. */
+    bool fresh;
+    struct err lost;         /* the first asynchronous error, kept */
+    struct gpu_graph *graph; /* being captured (gpu/graph.cuh), or NULL */
 };
 
 /* The process' device (gpu_select(), else the first usable one), opened at the first use. NULL with

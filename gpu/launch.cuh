@@ -3,8 +3,10 @@
  *
  * A kernel launched with `overlap` may begin as soon as every block of the one before it has ended
  * or called let_next_launch(). Until wait_for_launch_before() returns it may read only what was
- * written before that earlier kernel began, and write nothing. Older cards know neither; there the
- * two functions do nothing and `overlap` is ignored. */
+ * written before that earlier kernel began, and write nothing; it waits before it ends, so that
+ * who waits for it has waited for all that came before. Weights are read before the wait:
+ * whoever writes some by a kernel says so (gpu->fresh). Older cards know neither; there the two
+ * functions do nothing and `overlap` is ignored. */
 #ifndef ASSAY_GPU_LAUNCH_CUH
 #define ASSAY_GPU_LAUNCH_CUH
 
@@ -48,7 +50,7 @@ static inline cudaLaunchConfig_t gpu_launch_config(const struct gpu *g, const st
     how.stream = g->stream;
     how.attrs = attributes;
     if (!gpu_can_overlap(g)) return how;
-    if (l->overlap) {
+    if (l->overlap && !g->fresh) {
         attributes[how.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
         attributes[how.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
     }

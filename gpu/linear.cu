@@ -2,6 +2,7 @@
  * --sweep --on ref,gpu */
 #include "gpu/linear.cuh"
 
+#include "core/check.h"
 #include "core/matrix.h"
 #include "gpu/ops.h"
 
@@ -38,11 +39,28 @@ enum err_code gpu_linear(struct gpu *g, int64_t T, const bf16 *x, const struct g
 {
     bool done = false;
     if (T == 0) return ERR_OK;
-    if (linear_few_fits(T, x, w)) return linear_few(g, T, x, w, y, ytype, err);
+    if (linear_few_fits(T, x, w)) {
+        const struct gpu_product one = {w, NULL, y, ytype};
+        return linear_few(g, T, x, &one, 1, err);
+    }
     if (w->format == MATRIX_DENSE && w->data.dtype == DT_BF16 &&
         dense_product(g, T, x, w, y, ytype, &done, err) != ERR_OK)
         return err->code;
     return done ? ERR_OK : linear_any(g, T, x, w, y, ytype, err);
+}
+
+enum err_code gpu_linear_same(struct gpu *g, int64_t T, const bf16 *x,
+                              const struct gpu_product *products, int n, struct err *err)
+{
+    bool few = true;
+    CHECK(n <= LINEAR_SAME);
+    for (int i = 0; i < n; i++) few = few && linear_few_fits(T, x, products[i].w);
+    if (T > 0 && few) return linear_few(g, T, x, products, n, err);
+    for (int i = 0; i < n && err->code == ERR_OK; i++) {
+        CHECK(!products[i].up);
+        (void)!gpu_linear(g, T, x, products[i].w, products[i].y, products[i].type, err);
+    }
+    return err->code;
 }
 
 enum err_code gpu_linear_batched(struct gpu *g, const struct gpu_batched *b, struct err *err)

@@ -11,7 +11,7 @@
 
 #include "gpu/weights.cuh"
 
-enum { LINEAR_FEW = 8 };
+enum { LINEAR_FEW = 8, LINEAR_SAME = 2 };
 
 /* x [T, in] bf16, y [T, out] of DT_BF16 or DT_F32, all on the device, contiguous. Dense bf16:
  * cuBLASLt (or our own kernel for few rows, whichever the dispatch says); every other stored
@@ -20,6 +20,18 @@ enum { LINEAR_FEW = 8 };
  * picks by shape). */
 enum err_code gpu_linear(struct gpu *g, int64_t T, const bf16 *x, const struct gpu_matrix *w,
                          void *y, enum dtype ytype, struct err *err) ERR_USED;
+/* One of several products of the same x: y [T, w->out] of `type`, DT_BF16 or DT_F32. With `up`
+ * (of w's shape) y = silu(x w^T) * (x up^T), each of the two rounded to bf16 first; for few rows
+ * alone, see linear_few_fits(). */
+struct gpu_product {
+    const struct gpu_matrix *w, *up;
+    void *y;
+    enum dtype type;
+};
+/* n <= LINEAR_SAME of them, in one launch where that serves them all. The bits of each are those of
+ * gpu_linear(). */
+enum err_code gpu_linear_same(struct gpu *g, int64_t T, const bf16 *x,
+                              const struct gpu_product *products, int n, struct err *err) ERR_USED;
 /* Batched over heads with strides, for the absorbed form: y[h] [T, n] = x[h] [T, k] B[h], where
  * B[h] is a part of a stored dense bf16 matrix: w + h * w_step, rows ldw apart; `transpose`: B[h]
  * is [n, k] as stored (y = x B^T), else [k, n]. Steps and ld in elements. */
@@ -38,10 +50,11 @@ enum err_code gpu_linear_batched(struct gpu *g, const struct gpu_batched *b,
 
 /* ---- the kernels; gpu_linear() chooses ---- */
 
-/* Rows of few tokens; a row's bits do not depend on T. */
+/* Rows of few tokens; a row's bits depend on neither T nor what else is in the launch. All of one
+ * `in`, each of which fits. */
 bool linear_few_fits(int64_t T, const bf16 *x, const struct gpu_matrix *w);
-enum err_code linear_few(struct gpu *g, int64_t T, const bf16 *x, const struct gpu_matrix *w,
-                         void *y, enum dtype ytype, struct err *err) ERR_USED;
+enum err_code linear_few(struct gpu *g, int64_t T, const bf16 *x,
+                         const struct gpu_product *products, int n, struct err *err) ERR_USED;
 /* One product or a batch of them, column-major as cuBLASLt sees it: c [m, n] = a b, b [k, n].
  * Numbers of one size alone, so that two compare as bytes. */
 struct lt_shape {

@@ -1,124 +1,334 @@
-/* linear_few.cu: y = x W^T for few rows, bound by reading W once: tensor cores with the outputs as
- * their rows and the tokens as their columns. See linear.cuh.
+/* linear_few.cu: y = x W^T for few rows, bound by reading W once, of several matrices of the same x
+ * in one launch. See linear.cuh.
  *
- * A block makes 16 outputs for all tokens; its warps take the columns of W in turns of 32. Lane
- * (g, t) = (lane / 4, lane % 4) reads 16 bytes, columns 8t..8t+7 of the 32, of rows g and g + 8 of
- * W and of token g. One m16n8k16 product wants four values a row from it (its columns 2t, 2t+1,
- * 2t+8, 2t+9), so the eight feed two: which column stands where does not matter, as long as W and
- * x agree. The warps' sums are added in ascending order: the bits depend on `in` and on how many
- * warps a block has, which follows from the shape and the card. */
+ * A block makes 8 outputs for all tokens, by tensor cores: tokens are the rows of a product,
+ * outputs its columns. Its warps share the columns of W, pairs of 32 in turns. Lane (g, t) = (lane
+ * / 4, lane % 4) reads 16 bytes, columns 8t..8t+7 of the 32, of row g of W and of token g. One
+ * m16n8k16 product wants four values a row from it (its columns 2t, 2t+1, 2t+8, 2t+9), so the eight
+ * feed two: which column stands where does not matter, as long as W and x agree. The warps' sums
+ * are added in ascending order: the bits depend on `in` alone, not on the card, nor on what is
+ * launched beside.
+ *
+ * What bounds it is bytes under way. A thread keeps AHEAD loads of 16 bytes of W on their way and
+ * issues the next behind each product; the first of them it issues before the launch before has
+ * ended, for W was there all along. x, which that launch makes, comes after it to shared memory:
+ * whole, by the copy engine, where it is short; else each warp's own columns. Loads of a
+ * multiprocessor return in the order of their issue, so other copies of x would wait for all of W
+ * that is under way.
+ *
+ * Measured on an H200 at one row, beside a block of 16 outputs that loads x with W: 28 to 29 us
+ * instead of 33 for the shared expert (88 MB), 10.2 for 10.5 for q_a and kv_a (30 MB), 37 either
+ * way for o_proj (117 MB). Bare loads in this order take 21, 7.5 and 27 of constant bytes. Slower
+ * were: more of W fetched into the far cache before the wait; 16 warps; loads that the compiler may
+ * not move. */
+#include "gpu/launch.cuh"
 #include "gpu/linear.cuh"
-
+#include "gpu/mlp.cuh"
+#include "gpu/moe_barrier.cuh"
 #include "gpu/vector.cuh"
 
-enum { ROWS = 16, STEP = 32, AHEAD = 4 };
-
-static_assert(LINEAR_FEW == 8, "the columns of one m16n8k16 product");
-
-struct few {
-    int64_t T, out, in;
-    const bf16 *x, *w;
-    void *y;
-    bool wide; /* y is float32 */
+enum {
+    ROWS = 8,
+    STEP = 32,
+    AHEAD = 6,        /* even: a warp's steps come in pairs, 128 bytes of a row */
+    AHEAD_ALL = 8,    /* where x lies there whole, which takes fewer registers */
+    ROOM = 64,        /* of a warp in shared memory: steps times tokens */
+    THREADS = 1024,   /* of a multiprocessor, at 64 registers each */
+    WHOLE = 40 << 10, /* bytes of shared memory for all of x: with the rest no more than needs no
+                         asking, and four blocks a multiprocessor */
+    PAD = 64          /* bytes between tokens, so that two lie in different banks */
 };
 
-__device__ static inline void multiply(float c[4], uint32_t a0, uint32_t a1, uint32_t a2,
-                                       uint32_t a3, uint32_t b0, uint32_t b1)
+static_assert((int)LINEAR_FEW == (int)ROWS, "the columns of one m16n8k16 product");
+static_assert(AHEAD % 2 == 0 && ROOM / LINEAR_FEW >= AHEAD, "room for what is multiplied at once");
+
+/* y [T, out]; up: y = silu(x w^T) * x up^T, of ROWS / 2 outputs a block. */
+struct few_part {
+    const bf16 *w, *up;
+    void *y;
+    int64_t out;
+    unsigned end; /* first block that is not its */
+    bool wide;    /* y is float32 */
+};
+
+struct few {
+    const bf16 *x;
+    int in, T, room; /* room: steps of x in shared memory, a multiple of AHEAD */
+    struct few_part part[LINEAR_SAME];
+};
+
+/* Rows above 7 of the left operand are zeros: there are no such tokens. */
+__device__ static inline void multiply(float c[4], uint32_t a0, uint32_t a2, uint32_t b0,
+                                       uint32_t b1)
 {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
+                 "{%0,%1,%2,%3}, {%4,%5,%6,%5}, {%7,%8}, {%0,%1,%2,%3};\n"
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+                 : "r"(a0), "r"(0), "r"(a2), "r"(b0), "r"(b1));
 }
 
-/* 16 bytes of a row, or zeros. W is read once: it need not stay in a cache. */
+/* 16 bytes of a row, or zeros; read once, so they need not stay near. Volatile: it stays where it
+ * is written, ahead of its use. */
 __device__ static inline uint4 load_w(const bf16 *at, bool there)
 {
-    return there ? __ldcs((const uint4 *)at) : make_uint4(0, 0, 0, 0);
+    uint4 v = make_uint4(0, 0, 0, 0);
+    asm volatile("{\n\t.reg .pred p;\n\t"
+                 "setp.ne.u32 p, %5, 0;\n\t"
+                 "@p ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];\n\t}"
+                 : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
+                 : "l"(at), "r"((uint32_t)there));
+    return v;
 }
 
-__device__ static inline uint4 load_x(const bf16 *at, bool there)
+/* 16 bytes to shared memory, or zeros. */
+__device__ static inline void copy_x(uint32_t to, const bf16 *from, bool there)
 {
-    return there ? __ldg((const uint4 *)at) : make_uint4(0, 0, 0, 0);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+                 "r"(there ? 16 : 0)
+                 : "memory");
 }
 
-/* The sum of one warp's columns. */
+/* 16 bytes of shared memory, or zeros. */
+__device__ static inline uint4 load_x(uint32_t at, bool there)
+{
+    uint4 v = make_uint4(0, 0, 0, 0);
+    asm volatile("{\n\t.reg .pred p;\n\t"
+                 "setp.ne.u32 p, %5, 0;\n\t"
+                 "@p ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];\n\t}"
+                 : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
+                 : "r"(at), "r"((uint32_t)there));
+    return v;
+}
+
+/* Steps of a warp, whole pairs; the last may reach past `in`. */
+template <int WARPS> __host__ __device__ static constexpr int steps_of(int in)
+{
+    return (in + 2 * STEP * WARPS - 1) / (2 * STEP * WARPS) * 2;
+}
+
+/* Where a warp's step i begins, from its step 0 on. */
+template <int WARPS> __device__ static constexpr int column_of(int i)
+{
+    return i / 2 * WARPS * 2 * STEP + i % 2 * STEP;
+}
+
+/* The tokens' columns of steps [first, first + n) of this warp, which begin at `column` for step 0:
+ * [step][token][32 columns]. */
 template <int WARPS>
-__device__ static inline void warp_sum(const struct few &p, int64_t row, int warp, int g, int t,
+__device__ static inline void load_tokens(const struct few &p, int column, int first, int n,
+                                          uint32_t rows)
+{
+    int lane = (int)threadIdx.x % 32, pieces = n * p.T * 4;
+    __syncwarp();
+    for (int i = lane; i < pieces; i += 32) {
+        int step = i / (4 * p.T), token = i / 4 - step * p.T;
+        int c = column + column_of<WARPS>(first + step) + i % 4 * 8;
+        copy_x(rows + i * 16, p.x + (c < p.in ? (int64_t)token * p.in + c : 0), c < p.in);
+    }
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    __syncwarp();
+}
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+
+/* All of x by the copy engine, whose copies do not queue behind the loads of W as others do:
+ * [token][in], PAD apart. By one thread; `full` has one round for all. */
+__device__ static inline void copy_tokens(const struct few &p, uint32_t rows, uint32_t full)
+{
+    uint32_t bytes = (uint32_t)p.in * (uint32_t)sizeof(bf16);
+    asm volatile("fence.proxy.async;" ::: "memory"); /* x was stored by ordinary stores */
+    barrier_expect(full, bytes * (uint32_t)p.T);
+    for (int i = 0; i < p.T; i++)
+        bulk_copy(rows + i * (bytes + PAD), p.x + (int64_t)i * p.in, bytes, full);
+}
+
+#endif
+
+/* Begins it, and waits for it. All threads, once. */
+__device__ static inline void load_whole(const struct few &p, uint32_t rows)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    __shared__ uint64_t barrier;
+    uint32_t full = (uint32_t)__cvta_generic_to_shared(&barrier);
+    if (threadIdx.x == 0) {
+        barrier_init(full, 1);
+        barrier_publish();
+    }
+    __syncthreads();
+    wait_for_launch_before();
+    if (threadIdx.x == 0) copy_tokens(p, rows, full);
+    barrier_wait(full, 0);
+#endif
+}
+
+/* The sum of one warp's columns of a row, NULL: of zeros. ALL: x lies in shared memory whole. */
+template <int WARPS, bool ALL, int N>
+__device__ static inline void warp_sum(const struct few &p, const bf16 *row, uint32_t rows,
                                        float (&sum)[4])
 {
-    const bf16 *low = p.w + (row + g) * p.in, *high = low + 8 * p.in, *token = p.x + g * p.in;
-    bool has_low = row + g < p.out, has_high = row + g + 8 < p.out, has_token = g < p.T;
-    for (int64_t k = warp * STEP + 8 * t; k - 8 * t < p.in; k += (int64_t)AHEAD * WARPS * STEP) {
-        uint4 a[AHEAD], b[AHEAD], x[AHEAD];
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    int steps = steps_of<WARPS>(p.in), c = warp * 2 * STEP + 8 * t;
+    const int end = row ? p.in : 0, x_end = g < p.T ? p.in : 0;
+    const bf16 *at = row + c;
+    uint32_t mine = 0;
+    uint4 w[N];
 #pragma unroll
-        for (int u = 0; u < AHEAD; u++) {
-            int64_t c = k + (int64_t)u * WARPS * STEP;
-            bool in = c < p.in;
-            a[u] = load_w(low + c, in && has_low);
-            b[u] = load_w(high + c, in && has_high);
-            x[u] = load_x(token + c, in && has_token);
+    for (int u = 0; u < N; u++) {
+        const int next = column_of<WARPS>(u);
+        w[u] = load_w(at + next, c + next < end);
+    }
+    if (ALL) {
+        load_whole(p, rows);
+        mine = rows + g * (p.in * (int)sizeof(bf16) + PAD) + c * (int)sizeof(bf16);
+    } else {
+        wait_for_launch_before();
+    }
+    for (int i = 0; i < steps; i += N) {
+        if (!ALL && i % p.room == 0) {
+            load_tokens<WARPS>(p, warp * 2 * STEP, i, min(p.room, steps - i), rows);
+            mine = rows + g * 64 + t * 16;
         }
 #pragma unroll
-        for (int u = 0; u < AHEAD; u++) {
-            multiply(sum, a[u].x, b[u].x, a[u].y, b[u].y, x[u].x, x[u].y);
-            multiply(sum, a[u].z, b[u].z, a[u].w, b[u].w, x[u].z, x[u].w);
+        for (int u = 0; u < N; u++) {
+            const int here = column_of<WARPS>(u), next = column_of<WARPS>(N + u);
+            const int apart = ALL ? here * (int)sizeof(bf16) : u * p.T * 64;
+            uint4 x = load_x(mine + apart, c + here < x_end);
+            multiply(sum, x.x, x.y, w[u].x, w[u].y);
+            multiply(sum, x.z, x.w, w[u].z, w[u].w);
+            w[u] = load_w(at + next, c + next < end);
         }
+        at += column_of<WARPS>(N);
+        c += column_of<WARPS>(N);
+        mine += ALL ? column_of<WARPS>(N) * (int)sizeof(bf16) : N * p.T * 64;
     }
 }
 
-template <int WARPS> __global__ static void __launch_bounds__(WARPS * 32) few_kernel(struct few p)
+/* Row g of the block's eight, in a part: of W itself, or four of gate and then four of up. */
+__device__ static inline const bf16 *row_of(const struct few_part &part, int64_t in, int64_t block,
+                                            int g)
 {
-    __shared__ float part[WARPS][LINEAR_FEW][ROWS];
-    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    int64_t row = (int64_t)blockIdx.x * ROWS;
-    float sum[4] = {};
-    warp_sum<WARPS>(p, row, warp, g, t, sum);
-    part[warp][2 * t][g] = sum[0];
-    part[warp][2 * t + 1][g] = sum[1];
-    part[warp][2 * t][g + 8] = sum[2];
-    part[warp][2 * t + 1][g + 8] = sum[3];
-    __syncthreads();
-    int r = (int)threadIdx.x % ROWS, token = (int)threadIdx.x / ROWS;
-    if (token >= p.T || row + r >= p.out) return;
+    int64_t row = part.up ? block * (ROWS / 2) + g % (ROWS / 2) : block * ROWS + g;
+    const bf16 *w = part.up && g >= ROWS / 2 ? part.up : part.w;
+    return row < part.out ? w + row * in : NULL;
+}
+
+template <int WARPS>
+__device__ static inline float add_warps(const float (*part)[LINEAR_FEW][ROWS], int token, int r)
+{
     float y = 0;
 #pragma unroll
     for (int i = 0; i < WARPS; i++) y += part[i][token][r];
-    int64_t at = token * p.out + row + r;
-    if (p.wide)
-        ((float *)p.y)[at] = y;
+    return y;
+}
+
+__device__ static inline void put(const struct few_part &part, int64_t at, float y)
+{
+    if (part.wide)
+        ((float *)part.y)[at] = y;
     else
-        ((bf16 *)p.y)[at] = __float2bfloat16_rn(y);
+        ((bf16 *)part.y)[at] = __float2bfloat16_rn(y);
+}
+
+/* Which part this block is of, and its number there. Read anew where it is needed: in between the
+ * registers are for loads. */
+__device__ static inline int find_part(const struct few &p, int64_t *block)
+{
+    uint32_t number;
+    int i = 0;
+    asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(number));
+    while (number >= p.part[i].end) i++;
+    *block = number - (i ? p.part[i - 1].end : 0);
+    return i;
+}
+
+/* The warps' sums together, by a thread an output. */
+template <int WARPS>
+__device__ static inline void give(const struct few &p, const float (*sums)[LINEAR_FEW][ROWS])
+{
+    int r = (int)threadIdx.x % ROWS, token = (int)threadIdx.x / ROWS;
+    int64_t block;
+    const struct few_part &part = p.part[find_part(p, &block)];
+    int each = part.up ? ROWS / 2 : ROWS;
+    int64_t out = block * each + r;
+    if (token >= p.T || r >= each || out >= part.out) return;
+    float y = add_warps<WARPS>(sums, token, r);
+    if (part.up) {
+        float up = add_warps<WARPS>(sums, token, r + ROWS / 2);
+        y = swiglu_of(__bfloat162float(__float2bfloat16_rn(y)),
+                      __bfloat162float(__float2bfloat16_rn(up)));
+    }
+    put(part, token * part.out + out, y);
+}
+
+template <int WARPS, bool ALL>
+__global__ static void __launch_bounds__(WARPS * 32, THREADS / (WARPS * 32))
+    few_kernel(const __grid_constant__ struct few p)
+{
+    extern __shared__ __align__(16) uint4 tokens[];
+    __shared__ float sums[WARPS][LINEAR_FEW][ROWS];
+    int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+    int64_t block;
+    float sum[4] = {};
+    let_next_launch();
+    int i = find_part(p, &block);
+    uint32_t rows = (uint32_t)__cvta_generic_to_shared(tokens);
+    if (!ALL) rows += warp * min(p.room, steps_of<WARPS>(p.in)) * p.T * 64;
+    warp_sum<WARPS, ALL, ALL ? AHEAD_ALL : AHEAD>(p, row_of(p.part[i], p.in, block, g), rows, sum);
+    sums[warp][g][2 * t] = sum[0];
+    sums[warp][g][2 * t + 1] = sum[1];
+    __syncthreads();
+    give<WARPS>(p, sums);
 }
 
 bool linear_few_fits(int64_t T, const bf16 *x, const struct gpu_matrix *w)
 {
-    return T <= LINEAR_FEW && w->format == MATRIX_DENSE && w->data.dtype == DT_BF16 &&
-           vector_fits(w->data.data, w->in) && vector_fits(x, w->in);
+    return T <= LINEAR_FEW && w->in <= INT32_MAX / 2 && w->format == MATRIX_DENSE &&
+           w->data.dtype == DT_BF16 && vector_fits(w->data.data, w->in) && vector_fits(x, w->in);
 }
 
-/* Enough warps that every multiprocessor has loads under way: a narrow matrix gives few blocks, and
- * a short row little to divide. Measured on an H200 (outputs x columns): 576 x 7168 to 2112 x 7168
- * take 32, 4096 x 7168 16, 7168 x 2048 and wider 8, 12288 x 1536 4. */
-static int warps_for(const struct gpu *g, int64_t out, int64_t in)
+/* Warps share a row's columns by its length alone. 16 for long rows are 3 to 5 us slower for the
+ * shared expert. */
+static int warps_for(int64_t in)
 {
-    int64_t blocks = ceil_div(out, ROWS);
-    if (blocks <= g->sms) return 32;
-    if (blocks <= 2 * g->sms) return 16;
-    return in <= 1536 ? 4 : 8;
+    return in >= 1024 ? 8 : 4;
 }
 
-enum err_code linear_few(struct gpu *g, int64_t T, const bf16 *x, const struct gpu_matrix *w,
-                         void *y, enum dtype ytype, struct err *err)
+template <int WARPS>
+static enum err_code launch(struct gpu *g, const struct few *p, unsigned blocks,
+                            const char *const tactic[2], struct err *err)
 {
-    const struct few p = {T, w->out, w->in, x, (const bf16 *)w->data.data, y, ytype == DT_F32};
-    int warps = warps_for(g, w->out, w->in);
-    dim3 grid((unsigned)ceil_div(w->out, ROWS)), block((unsigned)warps * 32);
-    if (warps == 32)
-        return GPU_LAUNCH(g, err, "linear_few", "32 warps", grid, block, 0, few_kernel<32>, p);
-    if (warps == 16)
-        return GPU_LAUNCH(g, err, "linear_few", "16 warps", grid, block, 0, few_kernel<16>, p);
-    if (warps == 8)
-        return GPU_LAUNCH(g, err, "linear_few", "8 warps", grid, block, 0, few_kernel<8>, p);
-    return GPU_LAUNCH(g, err, "linear_few", "4 warps", grid, block, 0, few_kernel<4>, p);
+    int steps = steps_of<WARPS>(p->in), room = steps < p->room ? steps : p->room;
+    size_t row = (size_t)p->in * sizeof(bf16) + PAD, all = row * (size_t)p->T;
+    size_t part = (size_t)(WARPS * room * p->T) * STEP * sizeof(bf16);
+    bool whole = gpu_can_overlap(g) && all <= WHOLE;
+    if (whole)
+        return gpu_launch_early(g, err, "linear_few", tactic[0], dim3(blocks), dim3(WARPS * 32),
+                                all, few_kernel<WARPS, true>, *p);
+    return gpu_launch_early(g, err, "linear_few", tactic[1], dim3(blocks), dim3(WARPS * 32), part,
+                            few_kernel<WARPS, false>, *p);
+}
+
+enum err_code linear_few(struct gpu *g, int64_t T, const bf16 *x,
+                         const struct gpu_product *products, int n, struct err *err)
+{
+    struct few p = {};
+    unsigned blocks = 0;
+    p.in = (int)products->w->in;
+    p.x = x;
+    p.T = (int)T;
+    p.room = ROOM / (int)T / AHEAD * AHEAD;
+    for (int i = 0; i < n; i++) {
+        const struct gpu_product *from = &products[i];
+        struct few_part *to = &p.part[i];
+        to->w = (const bf16 *)from->w->data.data;
+        to->up = from->up ? (const bf16 *)from->up->data.data : NULL;
+        to->y = from->y;
+        to->out = from->w->out;
+        to->wide = from->type == DT_F32;
+        to->end = blocks += (unsigned)ceil_div(to->out, to->up ? ROWS / 2 : ROWS);
+    }
+    static const char *const tactics[][2] = {{"8 warps, x whole", "8 warps, x in parts"},
+                                             {"4 warps, x whole", "4 warps, x in parts"}};
+    if (warps_for(p.in) == 8) return launch<8>(g, &p, blocks, tactics[0], err);
+    return launch<4>(g, &p, blocks, tactics[1], err);
 }

@@ -30,15 +30,20 @@ enum err_code gpu_mla_kv(struct gpu *g, int64_t T, int64_t L, int64_t R, const b
                          bf16 *latent, bf16 *k_rope, struct err *err)
 {
     struct gpu_mark m = gpu_mark(g);
-    size_t row = (size_t)R * sizeof(bf16), width = (size_t)(L + R) * sizeof(bf16);
+    struct gpu_latents op = {};
     bf16 *both = gpu_new<bf16>(g, T * (L + R), "latent and key", err);
-    if (both && gpu_linear(g, T, x, a, both, DT_BF16, err) == ERR_OK &&
-        gpu_norm(g, T, L, eps, both, L + R, norm, latent, L, err) == ERR_OK &&
-        gpu_call(g,
-                 cudaMemcpy2DAsync(k_rope, row, both + L, width, row, (size_t)T,
-                                   cudaMemcpyDeviceToDevice, g->stream),
-                 "copy the roped keys", err) == ERR_OK)
-        (void)!gpu_rope(g, T, 1, R, 0, position, table, interleaved, k_rope, err);
+    op.T = T;
+    op.L = L;
+    op.eps = eps;
+    op.kv_norm = norm;
+    op.both = both;
+    op.position = position;
+    op.table = table;
+    op.interleaved = interleaved;
+    op.latent = latent;
+    op.k_rope = k_rope;
+    if (both && gpu_linear(g, T, x, a, both, DT_BF16, err) == ERR_OK)
+        (void)!gpu_mla_latents(g, &op, err);
     gpu_release(g, m);
     return err->code;
 }

@@ -34,6 +34,26 @@ enum err_code gpu_mla_q(struct gpu *g, int64_t T, const bf16 *x, const struct gp
                         bf16 *q, struct err *err) ERR_USED;
 /* latent [T, L], k_rope [T, R]; position on the device. */
 struct gpu_rope;
+/* What both have between their projections: q [T, Q] = norm(q) in place, NULL: not; of both [T,
+ * L + R], which the second one's projection gave, latent [T, L] = norm(its L columns) and k_rope
+ * [T, R] = its R columns, roped; and both as the rows' entries in one layer of the cache, NULL: not
+ * there. Slot -1 is not written. */
+struct gpu_latents {
+    int64_t T, Q, L;
+    double eps;
+    bf16 *q;
+    const struct gpu_tensor *q_norm, *kv_norm;
+    const bf16 *both;
+    const int64_t *position; /* device [T] */
+    const struct gpu_rope *table;
+    bool interleaved;
+    bf16 *latent, *k_rope;
+    const struct gpu_cache *cache;
+    int64_t layer;
+    const struct gpu_rows *rows;
+};
+enum err_code gpu_mla_latents(struct gpu *g, const struct gpu_latents *op,
+                              struct err *err) ERR_USED;
 enum err_code gpu_mla_kv(struct gpu *g, int64_t T, int64_t L, int64_t R, const bf16 *x,
                          const struct gpu_matrix *a, const struct gpu_tensor *norm, double eps,
                          const int64_t *position, const struct gpu_rope *table, bool interleaved,

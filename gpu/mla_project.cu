@@ -132,11 +132,8 @@ static enum err_code launch(struct gpu *g, const struct projection *p, struct er
     if (gpu_shared(g, (const void *)project_mma<ROWS, COLUMNS, TURNED>, "mla_project", bytes,
                    err) != ERR_OK)
         return err->code;
-    /* Values follow the attention, whose launch came after all that was written before it; queries
-     * follow kernels of others. */
     const struct gpu_launch l = {
-        "mla_project", TURNED ? "queries" : "values", grid, dim3(shape::THREADS), bytes, 1,
-        !TURNED};
+        "mla_project", TURNED ? "queries" : "values", grid, dim3(shape::THREADS), bytes, 1, true};
     return gpu_launch(g, &l, err, project_mma<ROWS, COLUMNS, TURNED>, *p);
 }
 

@@ -1,6 +1,7 @@
 /* mlp.cu: SwiGLU feed-forward; see mlp.cuh. Tests: assay op mlp, moe.shared --sweep --on ref,gpu */
 #include "gpu/mlp.cuh"
 
+#include "gpu/launch.cuh"
 #include "gpu/linear.cuh"
 #include "gpu/ops.h"
 #include "gpu/vector.cuh"
@@ -12,9 +13,10 @@ struct swiglu_rows {
     bool wide;
 };
 
-/* expf and the division are the accurate ones: silu enters one rounding alone. */
 __global__ static void swiglu_kernel(struct swiglu_rows p)
 {
+    let_next_launch();
+    wait_for_launch_before();
     int64_t eights = (p.I + VECTOR - 1) / VECTOR, step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t k = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; k < p.T * eights; k += step) {
         int64_t t = k / eights, i = k % eights * VECTOR;
@@ -22,7 +24,7 @@ __global__ static void swiglu_kernel(struct swiglu_rows p)
         vector_load(p.gate + t * p.ld + i, p.I - i, p.wide, a);
         vector_load(p.up + t * p.ld + i, p.I - i, p.wide, b);
 #pragma unroll
-        for (int j = 0; j < VECTOR; j++) a[j] = a[j] / (1.0f + expf(-a[j])) * b[j];
+        for (int j = 0; j < VECTOR; j++) a[j] = swiglu_of(a[j], b[j]);
         vector_store(p.y + t * p.I + i, p.I - i, p.wide, a);
     }
 }
@@ -34,9 +36,29 @@ enum err_code gpu_swiglu(struct gpu *g, int64_t T, int64_t I, const bf16 *gate, 
     struct swiglu_rows p = {T, I, ld, gate, up, y, false};
     p.wide = vector_fits(gate, ld) && vector_fits(up, ld) && vector_fits(y, I);
     int64_t blocks = ceil_div(T * ceil_div(I, VECTOR), 256), most = (int64_t)g->sms * 16;
-    return GPU_LAUNCH(g, err, "swiglu", p.wide ? "16 bytes" : "2 bytes",
-                      dim3((unsigned)(blocks < most ? blocks : most)), dim3(256), 0, swiglu_kernel,
-                      p);
+    return gpu_launch_early(g, err, "swiglu", p.wide ? "16 bytes" : "2 bytes",
+                            dim3((unsigned)(blocks < most ? blocks : most)), dim3(256), 0,
+                            swiglu_kernel, p);
+}
+
+enum err_code gpu_gated(struct gpu *g, int64_t T, const bf16 *x, const struct gpu_matrix *gate,
+                        const struct gpu_matrix *up, const struct gpu_product *beside, bf16 *y,
+                        struct err *err)
+{
+    struct gpu_mark m = gpu_mark(g);
+    if (T > 0 && linear_few_fits(T, x, gate) && linear_few_fits(T, x, up) &&
+        (!beside || linear_few_fits(T, x, beside->w))) {
+        struct gpu_product both[2] = {{gate, up, y, DT_BF16}};
+        if (beside) both[1] = *beside;
+        return linear_few(g, T, x, both, beside ? 2 : 1, err);
+    }
+    bf16 *b = gpu_new<bf16>(g, T * gate->out, "up", err);
+    if (b && gpu_linear(g, T, x, gate, y, DT_BF16, err) == ERR_OK &&
+        gpu_linear(g, T, x, up, b, DT_BF16, err) == ERR_OK &&
+        gpu_swiglu(g, T, gate->out, y, b, gate->out, y, err) == ERR_OK && beside)
+        (void)!gpu_linear(g, T, x, beside->w, beside->y, beside->type, err);
+    gpu_release(g, m);
+    return err->code;
 }
 
 enum err_code gpu_mlp(struct gpu *g, int64_t T, const bf16 *x, const struct gpu_matrix *gate,
@@ -45,10 +67,7 @@ enum err_code gpu_mlp(struct gpu *g, int64_t T, const bf16 *x, const struct gpu_
 {
     struct gpu_mark m = gpu_mark(g);
     bf16 *a = gpu_new<bf16>(g, T * gate->out, "gate", err);
-    bf16 *b = a ? gpu_new<bf16>(g, T * gate->out, "up", err) : NULL;
-    if (b && gpu_linear(g, T, x, gate, a, DT_BF16, err) == ERR_OK &&
-        gpu_linear(g, T, x, up, b, DT_BF16, err) == ERR_OK &&
-        gpu_swiglu(g, T, gate->out, a, b, gate->out, a, err) == ERR_OK)
+    if (a && gpu_gated(g, T, x, gate, up, NULL, a, err) == ERR_OK)
         (void)!gpu_linear(g, T, a, down, y, ytype, err);
     gpu_release(g, m);
     return err->code;

@@ -9,10 +9,13 @@
 #include "core/check.h"
 #include "core/embed.h"
 #include "gpu/collective.cuh"
+#include "gpu/graph.cuh"
 #include "gpu/norm.cuh"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { GRAPH_LAYERS = 8 };
 
 /* Somebody looks at this tap of the head, or may change what it gives. */
 static bool head_needed(const struct step *s, const struct run *run, const char *tap)
@@ -83,17 +86,27 @@ static enum err_code add(struct gpu_pass *p, const struct gpu_normed *next, stru
     return gpu_norm_add(p->g, p->T, H, p->c->norm_eps, p->x, p->block, next->w, p->h, err);
 }
 
+/* Queries, and what is kept of the rows. */
+static enum err_code attention_front(struct gpu_pass *p, struct err *err)
+{
+    const struct config *c = p->c;
+    bool whole = !p->apart && c->q_lora;
+    if ((whole ? gpu_op_front(p, err) : gpu_op_q(p, err)) != ERR_OK ||
+        gpu_emit_columns(p, "mla.q", TAP_Q, c->heads * config_qk(c), p->q, err) != ERR_OK ||
+        (!whole && gpu_op_kv(p, err) != ERR_OK) ||
+        gpu_emit(p, TAP_KV_LATENT, c->kv_lora, p->latent, err) != ERR_OK ||
+        gpu_emit(p, TAP_K_ROPE, c->rope, p->k_rope, err) != ERR_OK)
+        return err->code;
+    return whole ? ERR_OK
+                 : gpu_cache_write(p->g, p->cache, p->layer, &p->rows, c->kv_lora, p->latent,
+                                   c->rope, p->k_rope, err);
+}
+
 static enum err_code attention(struct gpu_pass *p, struct err *err)
 {
     const struct config *c = p->c;
-    if (gpu_op_q(p, err) != ERR_OK ||
-        gpu_emit_columns(p, "mla.q", TAP_Q, c->heads * config_qk(c), p->q, err) != ERR_OK ||
-        gpu_op_kv(p, err) != ERR_OK ||
-        gpu_emit(p, TAP_KV_LATENT, c->kv_lora, p->latent, err) != ERR_OK ||
-        gpu_emit(p, TAP_K_ROPE, c->rope, p->k_rope, err) != ERR_OK ||
-        gpu_cache_write(p->g, p->cache, p->layer, &p->rows, c->kv_lora, p->latent, c->rope,
-                        p->k_rope, err) != ERR_OK ||
-        gpu_op_rope(p, err) != ERR_OK || gpu_op_core(p, err) != ERR_OK ||
+    if (attention_front(p, err) != ERR_OK || gpu_op_rope(p, err) != ERR_OK ||
+        gpu_op_core(p, err) != ERR_OK ||
         gpu_emit_columns(p, "mla.core", TAP_ATTN_CORE, c->heads * c->v_head, p->core, err) !=
             ERR_OK ||
         gpu_op_output(p, err) != ERR_OK)
@@ -139,19 +152,32 @@ static enum err_code experts_apart(struct gpu_pass *p, struct err *err)
     return gpu_add(p->g, p->T * H, p->block, p->other, err);
 }
 
-static enum err_code experts(struct gpu_pass *p, struct err *err)
+/* The routed ones with the shared ones added in their last step. */
+static enum err_code experts_together(struct gpu_pass *p, struct err *err)
 {
     int64_t H = p->c->hidden;
-    if (route(p, err) != ERR_OK) return err->code;
-    if (p->apart || p->c->shared_experts == 0 || gpu_has_ranks(p)) return experts_apart(p, err);
-    if (gpu_op_mlp(p, "moe.shared", TAP_SHARED, p->other, err) != ERR_OK) return err->code;
     bf16 *routed = p->routed;
+    if (gpu_op_gated(p, err) != ERR_OK || route(p, err) != ERR_OK ||
+        gpu_op_down(p, p->other, err) != ERR_OK)
+        return err->code;
     if (!gpu_wants(p, TAP_ROUTED)) p->routed = NULL;
     (void)!gpu_op_moe(p, p->other, err);
     p->routed = routed;
     if (err->code != ERR_OK || gpu_emit(p, TAP_ROUTED, H, p->routed, err) != ERR_OK)
         return err->code;
     return gpu_emit(p, TAP_SHARED, H, p->other, err);
+}
+
+static enum err_code experts(struct gpu_pass *p, struct err *err)
+{
+    if (!p->apart && p->c->shared_experts > 0 && !gpu_has_ranks(p)) {
+        struct gpu_mark mark = gpu_mark(p->g);
+        (void)!experts_together(p, err);
+        p->summed = false;
+        gpu_release(p->g, mark);
+        return err->code;
+    }
+    return route(p, err) == ERR_OK ? experts_apart(p, err) : err->code;
 }
 
 static enum err_code feed_forward(struct gpu_pass *p, struct err *err)
@@ -203,6 +229,14 @@ static enum err_code run_layer(struct gpu_pass *p, bool head, struct err *err)
     return after_layer(p, err);
 }
 
+/* Graphs of some layers each: whole ones are long in the launching (gpu/graph.cuh). Ranks launch
+ * theirs whole: what they do together is counted by launch. */
+static enum err_code cut_graph(struct gpu_pass *p, struct err *err)
+{
+    bool now = (p->layer + 1) % GRAPH_LAYERS == 0 && p->layer + 1 < p->step->layer_end;
+    return now && !p->m->ranks ? gpu_graph_cut(p->g, err) : ERR_OK;
+}
+
 /* ---- both ends ---- */
 
 static enum err_code begin(struct gpu_pass *p, struct err *err)
@@ -237,7 +271,7 @@ enum err_code gpu_pass_run(struct gpu_pass *p, struct err *err)
     for (p->layer = s->layer_first; s->layer_end > p->layer; p->layer++) {
         if (p->run->progress && !p->g->capturing)
             p->run->progress(p->run->progress_ctx, "layer", p->layer, s->layer_end);
-        if (run_layer(p, head, err) != ERR_OK)
+        if (run_layer(p, head, err) != ERR_OK || cut_graph(p, err) != ERR_OK)
             return err_note(err, "layer %lld", (long long)p->layer);
     }
     if (p->m->ranks && gpu_agree(p->m->ranks, "model", -1, p->x,

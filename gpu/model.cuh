@@ -63,6 +63,7 @@ struct gpu_pass {
     int64_t T, layer;
     bool apart;  /* somebody may change what is between two ops: none are fused */
     bool normed; /* h holds norm(x) already */
+    bool summed; /* router_logits are there already */
     struct gpu_rows rows;
     const int64_t *token;
     struct gpu_cache *cache;
@@ -74,6 +75,7 @@ struct gpu_pass {
     void *partial;    /* of ranks: a block's output before it is summed, of gpu_partial_type() */
     int32_t *own_ids; /* of ranks: what this one's experts compute */
     bf16 *q, *latent, *k_rope, *core;
+    bf16 *gated; /* of the shared experts: what their last product takes */
     float *router_logits, *weights, *logits;
     int32_t *ids, *forced;
     const int32_t *force; /* forced, or NULL */
@@ -119,6 +121,8 @@ enum err_code gpu_op_embed(struct gpu_pass *p, struct err *err) ERR_USED;
 enum err_code gpu_op_norm(struct gpu_pass *p, const struct gpu_normed *n, struct err *err) ERR_USED;
 enum err_code gpu_op_q(struct gpu_pass *p, struct err *err) ERR_USED;
 enum err_code gpu_op_kv(struct gpu_pass *p, struct err *err) ERR_USED;
+/* Both, and the cache's entries, where nobody changes what lies between: the bits are the same. */
+enum err_code gpu_op_front(struct gpu_pass *p, struct err *err) ERR_USED;
 /* q in place */
 enum err_code gpu_op_rope(struct gpu_pass *p, struct err *err) ERR_USED;
 enum err_code gpu_op_core(struct gpu_pass *p, struct err *err) ERR_USED;
@@ -130,6 +134,10 @@ enum err_code gpu_op_moe(struct gpu_pass *p, const bf16 *shared, struct err *err
 /* y = down(act(gate h) * up h), of the dense MLP or the shared experts */
 enum err_code gpu_op_mlp(struct gpu_pass *p, const char *op, enum tap_kind tap, bf16 *y,
                          struct err *err) ERR_USED;
+/* Its two steps of the shared experts, where nobody changes what lies between: p->gated; and of few
+ * rows the router's logits too, which gpu_op_router() then finds there. Then y. */
+enum err_code gpu_op_gated(struct gpu_pass *p, struct err *err) ERR_USED;
+enum err_code gpu_op_down(struct gpu_pass *p, bf16 *y, struct err *err) ERR_USED;
 enum err_code gpu_op_logits(struct gpu_pass *p, struct err *err) ERR_USED;
 /* Where we are, for what ranks do together. */
 struct shard_site gpu_site(const struct gpu_pass *p, const char *op, int64_t width);

@@ -2,6 +2,7 @@
 #include "gpu/model_ops.cuh"
 
 #include "core/check.h"
+#include "gpu/linear.cuh"
 #include "gpu/mlp.cuh"
 #include "gpu/ops.h"
 #include "gpu/router.cuh"
@@ -69,6 +70,7 @@ enum err_code gpu_op_router(struct gpu_pass *p, struct err *err)
     op.bias = w->bias;
     op.forced = p->force;
     op.logits = p->router_logits;
+    op.summed = p->summed;
     op.ids = p->ids;
     op.weights = p->weights;
     CHECK(!p->run->profile.scale_after_sum); /* no profile that this path takes does */
@@ -161,6 +163,23 @@ enum err_code gpu_op_moe(struct gpu_pass *p, const bf16 *shared, struct err *err
     struct arena_block *mark = arena_mark(p->run->arena);
     (void)!moe_by_adapter(p, err);
     return release(p, mark, err);
+}
+
+enum err_code gpu_op_gated(struct gpu_pass *p, struct err *err)
+{
+    const struct gpu_layer *w = own_layer(p);
+    const struct gpu_product logits = {&w->router, NULL, p->router_logits, DT_F32};
+    (void)by_adapter(p, "moe.shared");
+    p->gated = gpu_new<bf16>(p->g, p->T * w->gate.out, "shared experts' activations", err);
+    if (!p->gated) return err->code;
+    p->summed = linear_few_fits(p->T, p->h, &w->router);
+    return gpu_gated(p->g, p->T, p->h, &w->gate, &w->up, p->summed ? &logits : NULL, p->gated, err);
+}
+
+enum err_code gpu_op_down(struct gpu_pass *p, bf16 *y, struct err *err)
+{
+    (void)by_adapter(p, "moe.shared");
+    return gpu_linear(p->g, p->T, p->gated, &own_layer(p)->down, y, DT_BF16, err);
 }
 
 enum err_code gpu_op_mlp(struct gpu_pass *p, const char *name, enum tap_kind tap, bf16 *y,

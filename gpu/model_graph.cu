@@ -1,5 +1,5 @@
-/* model_graph.cu: decode steps as CUDA graphs, one a shape: rows, seen slots of a row, context (in
- * powers of two) and cache. See model.cuh.
+/* model_graph.cu: decode steps as CUDA graphs, some in a row for a shape: rows, seen slots of a
+ * row, context (in powers of two) and cache. See model.cuh.
  *
  * A shape is run twice by launches, and captured right behind the second run, which left all the
  * scratch that it needs. What changes from step to step (tokens, positions, slots) lies in one
@@ -7,6 +7,7 @@
  * scratch is in use when the graph is launched. ASSAY_GPU_GRAPH=0: no graphs. */
 #include "core/check.h"
 #include "gpu/collective.cuh"
+#include "gpu/graph.cuh"
 #include "gpu/model.cuh"
 
 #include <stdio.h>
@@ -28,11 +29,11 @@ struct inputs {
 
 struct graph {
     struct shape shape;
-    int64_t runs;         /* by launches */
-    char *block;          /* device: the inputs */
-    float *logits;        /* device [rows, V] */
-    cudaGraphExec_t exec; /* NULL: not captured yet */
-    char nodes[32];       /* "412 nodes" */
+    int64_t runs;          /* by launches */
+    char *block;           /* device: the inputs */
+    float *logits;         /* device [rows, V] */
+    struct gpu_graph made; /* of no parts: not captured yet */
+    char nodes[48];        /* "412 nodes in 8 graphs" */
 };
 
 struct gpu_graphs {
@@ -115,7 +116,7 @@ static enum err_code send_inputs(struct gpu *g, const struct graph *k, const str
 
 static void drop_graph(struct gpu *g, struct graph *k)
 {
-    if (k->exec) (void)cudaGraphExecDestroy(k->exec);
+    gpu_graph_drop(&k->made);
     gpu_drop(g, k->logits);
     gpu_drop(g, k->block);
     *k = (struct graph){};
@@ -181,35 +182,18 @@ static enum err_code launch_all(struct gpu_model *m, struct graph *k, const stru
     return err->code;
 }
 
-static enum err_code record(struct gpu_model *m, struct graph *k, const struct step *s,
-                            struct run *run, cudaGraph_t *out, struct err *err)
-{
-    struct gpu *g = m->g;
-    struct kernel_log *log = g->log;
-    if (gpu_call(g, cudaStreamBeginCapture(g->stream, cudaStreamCaptureModeThreadLocal),
-                 "begin a capture", err) != ERR_OK)
-        return err->code;
-    g->log = NULL; /* what is recorded does not run */
-    g->capturing = true;
-    (void)!launch_all(m, k, s, run, err);
-    g->capturing = false;
-    g->log = log;
-    cudaError_t code = cudaStreamEndCapture(g->stream, out);
-    gpu_at(g, "graph", -1);
-    return err->code == ERR_OK ? gpu_call(g, code, "end a capture", err) : err->code;
-}
-
 static enum err_code capture(struct gpu_model *m, struct graph *k, const struct step *s,
                              struct run *run, struct err *err)
 {
-    cudaGraph_t graph = NULL;
-    size_t nodes = 0;
-    if (record(m, k, s, run, &graph, err) == ERR_OK &&
-        gpu_call(m->g, cudaGraphGetNodes(graph, NULL, &nodes), "count a graph's nodes", err) ==
-            ERR_OK)
-        (void)!gpu_call(m->g, cudaGraphInstantiate(&k->exec, graph, 0), "make a graph", err);
-    if (graph) (void)cudaGraphDestroy(graph);
-    snprintf(k->nodes, sizeof k->nodes, "%zu nodes", nodes);
+    struct gpu *g = m->g;
+    struct kernel_log *log = g->log;
+    g->log = NULL; /* what is recorded does not run */
+    if (gpu_graph_begin(g, &k->made, err) == ERR_OK) (void)!launch_all(m, k, s, run, err);
+    gpu_at(g, "graph", -1);
+    (void)!gpu_graph_end(g, err);
+    g->log = log;
+    snprintf(k->nodes, sizeof k->nodes, "%lld nodes in %d graphs", (long long)k->made.nodes,
+             k->made.parts);
     return err->code;
 }
 
@@ -220,7 +204,7 @@ static enum err_code replay(struct gpu_model *m, struct graph *k, struct run *ru
     if (run->doing) run->doing(run->doing_ctx, "decode_graph", -1);
     if (m->ranks) gpu_ranks_begin(m->ranks, true);
     if (gpu_before(g, "decode_graph", k->nodes, dim3(0, 0, 0), dim3(0, 0, 0), 0, err) != ERR_OK ||
-        gpu_call(g, cudaGraphLaunch(k->exec, g->stream), "launch a graph", err) != ERR_OK)
+        gpu_graph_launch(g, &k->made, err) != ERR_OK)
         return err->code;
     return gpu_after(g, "decode_graph", err);
 }
@@ -246,7 +230,7 @@ enum err_code gpu_graph_step(struct gpu_model *m, const struct step *s, struct r
     const struct shape shape = shape_of(s);
     struct graph *k = find_graph(m, &shape, err);
     if (!k || send_inputs(m->g, k, s, err) != ERR_OK) return err->code;
-    if (k->exec) {
+    if (k->made.parts) {
         if (replay(m, k, run, err) != ERR_OK) return err->code;
     } else if (launch_all(m, k, s, run, err) != ERR_OK ||
                (++k->runs == RUNS_BEFORE && capture(m, k, s, run, err) != ERR_OK)) {

@@ -137,6 +137,51 @@ enum err_code gpu_op_kv(struct gpu_pass *p, struct err *err)
     return release(p, mark, err);
 }
 
+/* What lies between the projections of gpu_op_front(). */
+static enum err_code latents(struct gpu_pass *p, bf16 *q, const bf16 *both, struct err *err)
+{
+    const struct config *c = p->c;
+    const struct gpu_layer *w = own_layer(p);
+    struct gpu_latents op = {};
+    op.T = p->T;
+    op.Q = c->q_lora;
+    op.L = c->kv_lora;
+    op.eps = latent_eps(p);
+    op.q = q;
+    op.q_norm = &w->q_norm;
+    op.kv_norm = &w->kv_norm;
+    op.both = both;
+    op.position = p->rows.position;
+    op.table = &p->m->rope;
+    op.interleaved = c->rope_interleaved;
+    op.latent = p->latent;
+    op.k_rope = p->k_rope;
+    op.cache = p->cache;
+    op.layer = p->layer;
+    op.rows = &p->rows;
+    (void)by_adapter(p, "mla.kv");
+    return gpu_mla_latents(p->g, &op, err);
+}
+
+enum err_code gpu_op_front(struct gpu_pass *p, struct err *err)
+{
+    const struct config *c = p->c;
+    const struct gpu_layer *w = own_layer(p);
+    struct gpu_mark mark = gpu_mark(p->g);
+    bf16 *q = gpu_new<bf16>(p->g, p->T * c->q_lora, "query latent", err);
+    bf16 *both = gpu_new<bf16>(p->g, p->T * (c->kv_lora + c->rope), "latent and key", err);
+    const struct gpu_product first[2] = {{&w->q_a, NULL, q, DT_BF16},
+                                         {&w->kv_a, NULL, both, DT_BF16}};
+    (void)by_adapter(p, "mla.q");
+    if (q && both && gpu_linear_same(p->g, p->T, p->h, first, 2, err) == ERR_OK &&
+        latents(p, q, both, err) == ERR_OK) {
+        gpu_at(p->g, "mla.q", p->layer);
+        (void)!gpu_linear(p->g, p->T, q, &w->q_b, p->q, DT_BF16, err);
+    }
+    gpu_release(p->g, mark);
+    return err->code;
+}
+
 enum err_code gpu_op_rope(struct gpu_pass *p, struct err *err)
 {
     const struct config *c = p->c;

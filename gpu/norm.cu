@@ -3,81 +3,26 @@
 #include "gpu/norm.cuh"
 
 #include "core/matrix.h"
+#include "gpu/norm_row.cuh"
 #include "gpu/ops.h"
-#include "gpu/vector.cuh"
 
-enum { NORM_THREADS = 1024, WARP = 32 };
-
-struct norm_rows {
-    int64_t H, ldx, ldy;
-    float eps;
-    bf16 *x; /* written where there is a block */
-    const bf16 *block;
-    const void *w; /* NULL: ones */
-    int w_type;
-    bf16 *y;
-    bool wide;
-};
-
-/* The sum over the block in a fixed order: lanes by halves, then warps ascending. */
-__device__ static float block_sum(float v)
-{
-    __shared__ float part[NORM_THREADS / WARP];
-    for (int k = WARP / 2; k > 0; k /= 2) v += __shfl_xor_sync(~0u, v, k);
-    if (threadIdx.x % WARP == 0) part[threadIdx.x / WARP] = v;
-    __syncthreads();
-    float sum = 0;
-    for (unsigned i = 0; i < blockDim.x / WARP; i++) sum += part[i];
-    return sum;
-}
-
-__device__ static inline void load_weight(const struct norm_rows &p, int64_t i, float w[VECTOR])
-{
-    if (p.w && p.w_type == DT_BF16) {
-        vector_load((const bf16 *)p.w + i, p.H - i, p.wide, w);
-        return;
-    }
-#pragma unroll
-    for (int k = 0; k < VECTOR; k++)
-        w[k] = p.w && i + k < p.H ? stored_float(p.w, p.w_type, i + k) : 1.0f;
-}
-
-/* One block a row; thread j handles the eights j, j + threads, ... of it. */
+/* One block a row. */
+template <bool ONCE>
 __global__ static void __launch_bounds__(NORM_THREADS) norm_kernel(struct norm_rows p)
 {
-    int64_t row = blockIdx.x, step = (int64_t)blockDim.x * VECTOR;
-    bf16 *x = p.x + row * p.ldx, *y = p.y + row * p.ldy;
-    float squares = 0, v[VECTOR], w[VECTOR];
-    for (int64_t i = (int64_t)threadIdx.x * VECTOR; i < p.H; i += step) {
-        vector_load(x + i, p.H - i, p.wide, v);
-        if (p.block) {
-            vector_load(p.block + row * p.H + i, p.H - i, p.wide, w);
-#pragma unroll
-            for (int k = 0; k < VECTOR; k++)
-                v[k] = __bfloat162float(__float2bfloat16_rn(v[k] + w[k]));
-            vector_store(x + i, p.H - i, p.wide, v);
-        }
-#pragma unroll
-        for (int k = 0; k < VECTOR; k++) squares = fmaf(v[k], v[k], squares);
-    }
-    float scale = 1.0f / sqrtf(block_sum(squares) / (float)p.H + p.eps);
-    for (int64_t i = (int64_t)threadIdx.x * VECTOR; i < p.H; i += step) {
-        vector_load(x + i, p.H - i, p.wide, v);
-        load_weight(p, i, w);
-#pragma unroll
-        for (int k = 0; k < VECTOR; k++) v[k] = v[k] * scale * w[k];
-        vector_store(y + i, p.H - i, p.wide, v);
-    }
+    let_next_launch();
+    norm_row<ONCE>(p, blockIdx.x);
 }
 
 static enum err_code launch_norm(struct gpu *g, int64_t T, const struct norm_rows *p,
                                  struct err *err)
 {
     if (T == 0) return ERR_OK;
-    int64_t lanes = ceil_div(ceil_div(p->H, VECTOR), WARP) * WARP;
-    unsigned threads = (unsigned)(lanes < NORM_THREADS ? lanes : NORM_THREADS);
-    return GPU_LAUNCH(g, err, p->block ? "norm_add" : "norm", p->wide ? "16 bytes" : "2 bytes",
-                      dim3((unsigned)T), dim3(threads), 0, norm_kernel, *p);
+    unsigned threads = norm_threads(p->H);
+    bool once = p->H <= (int64_t)threads * VECTOR;
+    return gpu_launch_early(g, err, p->block ? "norm_add" : "norm",
+                            p->wide ? "16 bytes" : "2 bytes", dim3((unsigned)T), dim3(threads), 0,
+                            once ? norm_kernel<true> : norm_kernel<false>, *p);
 }
 
 enum err_code gpu_norm(struct gpu *g, int64_t T, int64_t H, double eps, const bf16 *x, int64_t ldx,

@@ -1,13 +1,12 @@
 /* rope.cu: rotary embedding; see rope.cuh. Test: assay op rope --sweep --on ref,gpu */
-#include "gpu/rope.cuh"
-
 #include "gpu/ops.h"
+#include "gpu/rope_row.cuh"
 
-enum { ROPE_PAIRS_MAX = sizeof(((struct rope_table *)0)->frequency) / sizeof(float) };
+enum { FEW = 16 };
 
 struct rope_rows {
     int64_t heads, stride, offset;
-    int half; /* pairs */
+    int half, each; /* pairs; heads of a block */
     float factor;
     const float *frequency;
     const int64_t *position;
@@ -15,27 +14,20 @@ struct rope_rows {
     bf16 *x;
 };
 
-/* One block a token: the angles are made once for all its heads. The angle is a product rounded to
- * float32 in every engine, and may be large: cosf and sinf reduce it exactly. */
+/* One block: some heads of a token. It begins when all before it has ended: what follows it early
+ * (queries, then attention) reads the cache before it waits. */
 __global__ static void rope_kernel(struct rope_rows p)
 {
-    __shared__ float cosine[ROPE_PAIRS_MAX], sine[ROPE_PAIRS_MAX];
-    float position = __ll2float_rn(p.position[blockIdx.x]);
-    for (int i = (int)threadIdx.x; i < p.half; i += (int)blockDim.x) {
-        float angle = __fmul_rn(position, p.frequency[i]);
-        cosine[i] = cosf(angle) * p.factor;
-        sine[i] = sinf(angle) * p.factor;
-    }
+    __shared__ struct rope_angles angles;
+    int64_t first = (int64_t)blockIdx.y * p.each, heads = p.heads - first;
+    if (heads > p.each) heads = p.each;
+    let_next_launch();
+    rope_make(&angles, p.position[blockIdx.x], p.frequency, p.factor, p.half);
     __syncthreads();
-    bf16 *row = p.x + (int64_t)blockIdx.x * p.heads * p.stride + p.offset;
-    for (int64_t k = threadIdx.x; k < p.heads * p.half; k += blockDim.x) {
-        int i = (int)(k % p.half);
+    bf16 *row = p.x + ((int64_t)blockIdx.x * p.heads + first) * p.stride + p.offset;
+    for (int64_t k = threadIdx.x; k < heads * p.half; k += blockDim.x) {
         bf16 *x = row + k / p.half * p.stride;
-        bf16 *a = p.interleaved ? x + 2 * i : x + i;
-        bf16 *b = p.interleaved ? x + 2 * i + 1 : x + i + p.half;
-        float a0 = __bfloat162float(*a), b0 = __bfloat162float(*b);
-        *a = __float2bfloat16_rn(a0 * cosine[i] - b0 * sine[i]);
-        *b = __float2bfloat16_rn(b0 * cosine[i] + a0 * sine[i]);
+        rope_turn(angles, (int)(k % p.half), p.half, p.interleaved, x, x);
     }
 }
 
@@ -74,10 +66,13 @@ enum err_code gpu_rope(struct gpu *g, int64_t T, int64_t heads, int64_t stride, 
     p.position = position;
     p.interleaved = interleaved;
     p.x = x;
-    int64_t pairs = heads * p.half;
+    /* A token by one block, or few tokens by more: a pair a thread. */
+    p.each = T > FEW ? (int)heads : (int)ceil_div(256, p.half);
+    int64_t pairs = (p.each < heads ? p.each : heads) * p.half;
     unsigned threads = pairs <= 64 ? 64 : pairs <= 128 ? 128 : 256;
-    return GPU_LAUNCH(g, err, "rope", interleaved ? "interleaved" : "halves", dim3((unsigned)T),
-                      dim3(threads), 0, rope_kernel, p);
+    dim3 grid((unsigned)T, (unsigned)ceil_div(heads, p.each));
+    return GPU_LAUNCH(g, err, "rope", interleaved ? "interleaved" : "halves", grid, dim3(threads),
+                      0, rope_kernel, p);
 }
 
 enum err_code rope_gpu(const struct rope *op, struct run *run, struct err *err)

@@ -238,7 +238,8 @@ enum err_code gpu_router(struct gpu *g, const struct gpu_router *op, struct err 
     if (router_few_fits(op)) return router_few(g, op, err);
     int64_t row = (2 * op->E + op->groups + (op->E + 31) / 32 + op->top_k) * 4,
             warps = PICK_SHARED / row;
-    if (gpu_linear(g, op->T, op->x, op->w, op->logits, DT_F32, err) != ERR_OK) return err->code;
+    if (!op->summed && gpu_linear(g, op->T, op->x, op->w, op->logits, DT_F32, err) != ERR_OK)
+        return err->code;
     if (warps < 1)
         return err_set(err, ERR_INPUT, "choose experts|op router on gpu|%lld experts|at most %d",
                        (long long)op->E, PICK_SHARED / 16);

@@ -20,6 +20,7 @@ struct gpu_router {
     const float *bias;          /* [E] or NULL */
     const int32_t *forced;      /* device [T, top_k] or NULL; -1 first: not forced; an id out of
                                    range becomes -1 with weight NaN */
+    bool summed;                /* logits are there already, from linear_few() */
     float *logits;              /* [T, E] */
     int32_t *ids;               /* [T, top_k] ascending */
     float *weights;             /* [T, top_k] */

@@ -1,16 +1,19 @@
 /* router_few.cu: op router for few tokens; see router.cuh. Reading W once is all there is to do, by
- * the whole card: 384 experts are 24 blocks of rows, so the columns are cut too (router_sum). The
- * second kernel (router_pick) adds the parts and chooses; it is placed while the first still runs.
- * Measured on an H200, 384 experts of 7168 columns: 9 us for 1 to 16 tokens, 14 us for 64; a linear
- * and a choice by one warp a token took 22 to 24.
+ * the whole card. Up to LINEAR_FEW tokens that is linear_few.cu's, alone or beside another product
+ * of the same rows. For more: 384 experts are 12 blocks of rows, so the columns are cut too
+ * (router_sum), in so many parts that a multiprocessor has one block. The kernel that chooses
+ * (router_pick) adds the parts; it is placed while the one before still runs. Measured on an H200,
+ * 384 experts of 7168 columns: 8.1 to 8.8 us for one token, 12 to 13 for 64.
  *
  * A block makes 32 experts' sums over a part of the columns for all tokens, by tensor cores: the
  * experts are their rows, the tokens their columns. Warp (m, q) = (warp % 2, warp / 2) has m16
- * block m and every fourth step of 32 columns. Lane (g, t) = (lane / 4, lane % 4) reads 16 bytes,
+ * block m and every eighth step of 32 columns. Lane (g, t) = (lane / 4, lane % 4) reads 16 bytes,
  * columns 8t..8t+7 of the 32, of rows g and g + 8 of W and of token g; which column stands where in
- * the products does not matter, as long as W and x agree. The sums of the four warps are added in
- * ascending order, and so are those of the parts: a token's bits depend on the shape of W alone. */
+ * the products does not matter, as long as W and x agree. The sums of the warps are added in one
+ * order (q + 4 to q, then ascending), and those of the parts ascending: a token's bits depend on
+ * the shape of W alone. */
 #include "gpu/launch.cuh"
+#include "gpu/linear.cuh"
 #include "gpu/router_parts.cuh"
 #include "gpu/vector.cuh"
 
@@ -18,12 +21,13 @@
 #include <math.h>
 
 enum {
-    FEW = 64,   /* tokens at most */
-    ROWS = 32,  /* experts of a block */
-    PARTS = 16, /* of the columns at most */
+    FEW = 64,     /* tokens at most */
+    ROWS = 32,    /* experts of a block */
+    PARTS = 16,   /* of the columns at most */
+    BLOCKS = 132, /* that run side by side: one a multiprocessor of an H100 or H200 */
     STEP = 32,
-    QUARTERS = 4,
-    THREADS = 64 * QUARTERS,
+    GROUPS = 8, /* of warps, that take steps in turns */
+    THREADS = 64 * GROUPS,
     PICK_EXPERTS = 512, /* at most: a thread each */
     PICK_CHOSEN = 32    /* at most: a lane each */
 };
@@ -36,6 +40,7 @@ struct router_sum {
     float *sums;
 };
 
+/* parts 0: the logits are there. */
 struct router_pick {
     struct gpu_router r;
     const float *sums;
@@ -73,12 +78,12 @@ __device__ static inline void sum_steps(const struct router_sum &p, float (&sum)
     const bf16 *low = p.w + (int64_t)(row + g) * p.H + 8 * t, *high = low + 8 * p.H;
     const bf16 *token = p.x + g * p.H + 8 * t;
     bool has_low = row + g < p.E, has_high = row + g + 8 < p.E;
-    for (int s = first; s < end; s += AHEAD * QUARTERS) {
+    for (int s = first; s < end; s += AHEAD * GROUPS) {
         uint4 a[AHEAD], b[AHEAD], x[AHEAD][NB];
 #pragma unroll
         for (int u = 0; u < AHEAD; u++) {
-            int64_t c = (int64_t)(s + u * QUARTERS) * STEP;
-            bool in = s + u * QUARTERS < end && c + 8 * t < p.H;
+            int64_t c = (int64_t)(s + u * GROUPS) * STEP;
+            bool in = s + u * GROUPS < end && c + 8 * t < p.H;
             a[u] = load_or_zero(low + c, in && has_low);
             b[u] = load_or_zero(high + c, in && has_high);
 #pragma unroll
@@ -97,33 +102,57 @@ __device__ static inline void sum_steps(const struct router_sum &p, float (&sum)
     }
 }
 
+/* The block's rows and columns of W on their way to the cache that all share: they were there all
+ * along. */
+__device__ static inline void fetch_weights(const struct router_sum &p, int first, int end)
+{
+    enum { LINES = THREADS / ROWS, LINE = 64 }; /* 128 bytes */
+    int64_t row = (int64_t)blockIdx.x * ROWS + threadIdx.x / LINES;
+    for (int64_t c = (int64_t)first * STEP + threadIdx.x % LINES * LINE;
+         c < (int64_t)end * STEP && c < p.H && row < p.E; c += LINES * LINE)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(p.w + row * p.H + c));
+}
+
+/* Where a thread's sums of the block of eight tokens i stand. */
+template <int NB> __device__ static inline float *place(float (&part)[8 * NB][ROWS], int i, int j)
+{
+    int lane = threadIdx.x % 32, row = threadIdx.x / 32 % 2 * 16 + lane / 4;
+    return &part[8 * i + lane % 4 * 2 + j % 2][row + j / 2 * 8];
+}
+
 template <int NB, int AHEAD>
 __global__ static void __launch_bounds__(THREADS) sum_kernel(const struct router_sum p)
 {
-    __shared__ float part[QUARTERS][8 * NB][ROWS];
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    int quarter = warp / 2, block = 16 * (warp % 2);
-    int first = blockIdx.y * p.steps, steps = (int)((p.H + STEP - 1) / STEP);
+    __shared__ float part[GROUPS / 2][8 * NB][ROWS];
+    int group = threadIdx.x / 64, first = blockIdx.y * p.steps;
+    int end = min(first + p.steps, (int)((p.H + STEP - 1) / STEP));
     float sum[NB][4] = {};
     let_next_launch();
+    fetch_weights(p, first, end);
     wait_for_launch_before();
-    sum_steps<NB, AHEAD>(p, sum, (int)blockIdx.x * ROWS + block, first + quarter,
-                         min(first + p.steps, steps));
+    sum_steps<NB, AHEAD>(p, sum, (int)blockIdx.x * ROWS + threadIdx.x / 32 % 2 * 16, first + group,
+                         end);
 #pragma unroll
-    for (int i = 0; i < NB; i++) {
-        part[quarter][8 * i + 2 * t][block + g] = sum[i][0];
-        part[quarter][8 * i + 2 * t + 1][block + g] = sum[i][1];
-        part[quarter][8 * i + 2 * t][block + g + 8] = sum[i][2];
-        part[quarter][8 * i + 2 * t + 1][block + g + 8] = sum[i][3];
+    for (int half = 1; half >= 0; half--) {
+        if (group / (GROUPS / 2) == half) {
+#pragma unroll
+            for (int i = 0; i < NB; i++) {
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    float *at = place<NB>(part[group % (GROUPS / 2)], i, j);
+                    *at = half ? sum[i][j] : sum[i][j] + *at;
+                }
+            }
+        }
+        __syncthreads();
     }
-    __syncthreads();
     for (int i = threadIdx.x; i < 8 * NB * ROWS; i += THREADS) {
         int token = i / ROWS, row = i % ROWS;
         int64_t e = (int64_t)blockIdx.x * ROWS + row;
         float y = 0;
         if (token >= p.T || e >= p.E) continue;
 #pragma unroll
-        for (int q = 0; q < QUARTERS; q++) y += part[q][token][row];
+        for (int q = 0; q < GROUPS / 2; q++) y += part[q][token][row];
         p.sums[((int64_t)blockIdx.y * p.T + token) * p.E + e] = y;
     }
 }
@@ -197,7 +226,8 @@ __global__ static void __launch_bounds__(PICK_EXPERTS) pick_kernel(const struct 
     let_next_launch();
     wait_for_launch_before();
     if (e < r.E) {
-        float logit = add_parts(p, t, e), s = 1.0f / (1.0f + expf(-logit)), k = s + bias;
+        float logit = p.parts ? add_parts(p, t, e) : r.logits[t * r.E + e],
+              s = 1.0f / (1.0f + expf(-logit)), k = s + bias;
         r.logits[t * r.E + e] = logit;
         score[e] = s;
         key[e] = isnan(k) ? -INFINITY : k; /* the least of all */
@@ -232,10 +262,9 @@ static enum err_code launch_sum(struct gpu *g, const struct router_sum *p, struc
         int64_t T; /* at most */
         const char *tactic;
         void (*kernel)(const struct router_sum);
-    } rows[] = {{8, "8 tokens", sum_kernel<1, 4>},
-                {16, "16 tokens", sum_kernel<2, 4>},
+    } rows[] = {{16, "16 tokens", sum_kernel<2, 3>},
                 {32, "32 tokens", sum_kernel<4, 2>},
-                {FEW, "64 tokens", sum_kernel<8, 2>}};
+                {FEW, "64 tokens", sum_kernel<8, 1>}};
     int i = 0;
     while (rows[i].T < p->T) i++;
     return gpu_launch_early(g, err, "router_sum", rows[i].tactic,
@@ -243,32 +272,44 @@ static enum err_code launch_sum(struct gpu *g, const struct router_sum *p, struc
                             dim3(THREADS), 0, rows[i].kernel, *p);
 }
 
-/* Parts of 16 steps: a warp's four loads of W are all under way at once. More columns than that
- * make longer parts. */
-static int parts_of(int64_t H, int *steps)
+static int parts_of(int64_t E, int64_t H, int *steps)
 {
-    int64_t all = (H + STEP - 1) / STEP, turn = 4 * QUARTERS;
-    int64_t turns = (all + PARTS * turn - 1) / (PARTS * turn);
-    *steps = (int)(turns * turn);
-    return (int)((all + *steps - 1) / *steps);
+    int64_t all = ceil_div(H, STEP), parts = BLOCKS / ceil_div(E, ROWS);
+    if (parts < 1) parts = 1;
+    if (parts > PARTS) parts = PARTS;
+    *steps = (int)ceil_div(all, parts);
+    return (int)ceil_div(all, *steps);
 }
 
-enum err_code router_few(struct gpu *g, const struct gpu_router *op, struct err *err)
+/* The logits of up to LINEAR_FEW tokens, by the kernel that reads any matrix for so few. */
+static enum err_code make_logits(struct gpu *g, const struct gpu_router *op, struct err *err)
+{
+    const struct gpu_product one = {op->w, NULL, op->logits, DT_F32};
+    return op->summed ? ERR_OK : linear_few(g, op->T, op->x, &one, 1, err);
+}
+
+static enum err_code make_sums(struct gpu *g, const struct gpu_router *op, struct router_pick *pick,
+                               struct err *err)
 {
     struct router_sum sum = {};
-    struct router_pick pick = {};
-    struct gpu_mark m = gpu_mark(g);
     sum.T = op->T;
     sum.H = op->w->in;
     sum.E = op->E;
     sum.x = op->x;
     sum.w = (const bf16 *)op->w->data.data;
-    sum.parts = parts_of(sum.H, &sum.steps);
+    sum.parts = pick->parts = parts_of(sum.E, sum.H, &sum.steps);
     sum.sums = gpu_new<float>(g, sum.parts * op->T * op->E, "parts of logits", err);
+    pick->sums = sum.sums;
+    return sum.sums ? launch_sum(g, &sum, err) : err->code;
+}
+
+enum err_code router_few(struct gpu *g, const struct gpu_router *op, struct err *err)
+{
+    struct router_pick pick = {};
+    struct gpu_mark m = gpu_mark(g);
+    bool few = linear_few_fits(op->T, op->x, op->w);
     pick.r = *op;
-    pick.sums = sum.sums;
-    pick.parts = sum.parts;
-    if (sum.sums && launch_sum(g, &sum, err) == ERR_OK)
+    if ((few ? make_logits(g, op, err) : make_sums(g, op, &pick, err)) == ERR_OK)
         (void)!gpu_launch_early(g, err, "router_pick", "a block a token", dim3((unsigned)op->T),
                                 dim3(PICK_EXPERTS), 0, pick_kernel, pick);
     gpu_release(g, m);

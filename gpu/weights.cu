@@ -73,8 +73,10 @@ static enum err_code make_part(struct gpu *g, const struct tensor *t, int64_t fi
     /* Side by side or not, it is the place that a value is made from. */
     const struct made m = {first, n, t->offset, tensor_is_contiguous(t) ? 0 : t->pitch,
                            t->shape[t->dims - 1]};
-    return GPU_LAUNCH(g, err, "synth_make", "", dim3((unsigned)(blocks < most ? blocks : most)),
+    (void)!GPU_LAUNCH(g, err, "synth_make", "", dim3((unsigned)(blocks < most ? blocks : most)),
                       dim3(256), 0, synth_make, t->rule, (int)t->dtype, m, device);
+    g->fresh = true;
+    return err->code;
 }
 
 /* ---- copied ---- */

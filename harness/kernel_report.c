@@ -80,8 +80,12 @@ json_t *profile_json(const struct bench_row *r)
         json_array_append_new(rows,
                               json_pack("{s:s, s:I, s:f}", "kernel", kernel[i].name, "calls",
                                         (json_int_t)kernel[i].calls, "seconds", kernel[i].seconds));
-    return json_pack("{s:f, s:f, s:f, s:f, s:o}", "seconds", r->whole, "busy_seconds", r->busy,
-                     "gaps", gaps(r), "span_seconds", r->span, "kernels", rows);
+    json_t *out = json_pack("{s:f, s:f, s:f, s:f, s:o}", "seconds", r->whole, "busy_seconds",
+                            r->busy, "gaps", gaps(r), "span_seconds", r->span, "kernels", rows);
+    if (r->queued > 0)
+        json_object_update_new(
+            out, json_pack("{s:f, s:f}", "queued_seconds", r->queued, "launch_seconds", r->submit));
+    return out;
 }
 
 void profile_print(const struct bench_row *r, FILE *out)
@@ -92,6 +96,11 @@ void profile_print(const struct bench_row *r, FILE *out)
     fprintf(out,
             "  recorded: kernels run for %.2f of %.2f us, gaps %.1f %%; with its launch: %.2f us\n",
             r->busy * 1e6, r->span * 1e6, 100 * gaps(r), r->whole * 1e6);
+    if (r->queued > 0)
+        fprintf(out,
+                "  one behind the other, with no wait for the host: %.2f us; the host's launch: "
+                "%.2f us\n",
+                r->queued * 1e6, r->submit * 1e6);
     for (int i = 0; i < r->kernels; i++)
         fprintf(out, "  %-36s %6lld x %10.2f us  %5.1f %%\n", kernel[i].name,
                 (long long)kernel[i].calls, kernel[i].seconds * 1e6,

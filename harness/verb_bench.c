@@ -5,6 +5,7 @@
 #include "core/ops.h"
 #include "core/tactic.h"
 #include "harness/bench_against.h"
+#include "harness/bench_counters.h"
 #include "harness/bench_ranks.h"
 #include "harness/bench_ref.h"
 #include "harness/bench_row.h"
@@ -60,7 +61,8 @@ struct bench_run {
     const struct args *a;
     const struct bench_side *side;
     struct bench_ceilings ceilings;
-    struct bench_against against; /* root NULL: no recorded run */
+    struct bench_against against;   /* root NULL: no recorded run */
+    struct bench_counters counters; /* file NULL: none */
     json_t *rows;
 };
 
@@ -68,6 +70,7 @@ static void row_text(const struct bench_row *r, const json_t *row)
 {
     bench_row_print(row, stdout);
     profile_print(r, stdout);
+    bench_counters_print(row, stdout);
 }
 
 static enum err_code one_row(struct bench_run *o, int i, struct err *err)
@@ -78,6 +81,7 @@ static enum err_code one_row(struct bench_run *o, int i, struct err *err)
     if (!log) return err_set(err, ERR_MEMORY, "bench||no memory");
     if (o->side->measure(i, &r, log, err) == ERR_OK) {
         json_t *row = bench_row_json(op, o->side->name, &r, &o->ceilings, log);
+        if (row && o->counters.file) bench_counters_row(&o->counters, i + 1, &o->ceilings, row);
         if (!row || json_array_append_new(o->rows, row) != 0)
             err_set(err, ERR_MEMORY, "bench||no memory");
         else if (!o->against.root || bench_against_row(&o->against, row, err) == ERR_OK)
@@ -109,6 +113,8 @@ static enum err_code run_ranks(const struct args *a, json_t *result, struct err 
     struct bench_ranks_request q = {.layers = strcmp(a->word[0], BENCH_LAYER) == 0};
     if (against && !q.layers)
         return err_set(err, ERR_USAGE, "bench " BENCH_COLLECTIVES "|--against|ranks|ops");
+    if (args_has(a, "--counters"))
+        return err_set(err, ERR_USAGE, "bench %s|--counters|ranks|ops", a->word[0]);
     if (bench_ranks_plan(a, &q.plan, err) != ERR_OK || side_of(a, &side, err) != ERR_OK)
         return err->code;
     if (side != gpu_bench())
@@ -155,33 +161,39 @@ static enum err_code measure_all(struct bench_run *o, json_t *result, struct err
         if (wanted(o->a, o->side->op(i)) && one_row(o, i, err) != ERR_OK) return err->code;
     }
     if (o->against.root) say_against(o, result);
+    if (o->counters.file)
+        json_object_set_new(result, "counters", bench_counters_json(&o->counters));
     return tactic_check(err);
 }
 
 static enum err_code run(const struct args *a, json_t *result, struct err *err)
 {
     struct bench_run o = {.a = a};
-    const char *against = args_value(a, "--against");
+    const char *against = args_value(a, "--against"), *counters = args_value(a, "--counters");
     if (asks_for_ranks(a)) return run_ranks(a, result, err);
     if (has_ranks(a))
         return err_set(err, ERR_USAGE,
                        "bench|--tp, --ep|ops|" BENCH_COLLECTIVES " or " BENCH_LAYER ", alone");
-    if ((against && bench_against_open(&o.against, against, err) != ERR_OK) ||
-        side_of(a, &o.side, err) != ERR_OK || words_known(a, o.side, err) != ERR_OK ||
-        tactic_options_read(a, err) != ERR_OK) {
-        bench_against_close(&o.against);
-        return err->code;
+    if ((!against || bench_against_open(&o.against, against, err) == ERR_OK) &&
+        (!counters || bench_counters_open(&o.counters, counters, err) == ERR_OK) &&
+        side_of(a, &o.side, err) == ERR_OK && words_known(a, o.side, err) == ERR_OK &&
+        tactic_options_read(a, err) == ERR_OK) {
+        o.rows = json_array();
+        (void)!measure_all(&o, result, err);
+        json_decref(o.rows);
     }
-    o.rows = json_array();
-    (void)!measure_all(&o, result, err);
-    json_decref(o.rows);
     bench_against_close(&o.against);
+    bench_counters_close(&o.counters);
     return err->code;
 }
 
 static const struct option_row options[] = {
     {"--on", "ref|gpu", "which side (ref)", false},
     {"--against", "FILE", "a recorded run (what --json printed): ratios, and what is only noise",
+     false},
+    {"--counters", "FILE",
+     "on gpu: what ncu --csv --page raw wrote of the same cases: memory traffic and tensor cores "
+     "of each kernel",
      false},
     TACTIC_OPTION_ROW,
     SHARD_OPTION_ROWS,
@@ -190,7 +202,8 @@ static const struct option_row options[] = {
 
 const struct verb verb_bench = {
     .name = "bench",
-    .usage = "[OP...|layer|step|" BENCH_COLLECTIVES "] [--on ref|gpu] [--against FILE]",
+    .usage = "[OP...|layer|step|" BENCH_COLLECTIVES
+             "] [--on ref|gpu] [--against FILE] [--counters FILE]",
     .about = "each op as a share of what this machine reads, copies and multiplies",
     .details =
         "On gpu also layers of Kimi-K2.5 (layer) and a whole decode step of a rank's part (step), "

@@ -30,7 +30,8 @@ fuzz_one() {
     local build=build/fuzz name=${1##*/fuzz_}
     name=${name%.c}
     mkdir -p "$build/corpus/$name"
-    "$build/tests/fuzz_$name" -max_total_time="$fuzz_seconds" -rss_limit_mb=4096 \
+    LSAN_OPTIONS=suppressions=tests/fuzz/lsan.supp \
+        "$build/tests/fuzz_$name" -max_total_time="$fuzz_seconds" -rss_limit_mb=4096 \
         -artifact_prefix="$build/findings/$name-" -print_final_stats=1 "$build/corpus/$name" \
         "tests/fuzz/corpus/$name" > "$build/$name.log" 2>&1 || {
         tail -n 40 "$build/$name.log" >&2

@@ -152,6 +152,7 @@ static void read_axes(struct reader *r, const struct yaml_node *n, struct map_ru
     for (const struct yaml_node *i = n->child; i && r->err->code == ERR_OK; i = i->next) {
         int64_t axis = 0;
         read_int(r, i, 0, MAP_AXES - 1, &axis);
+        if (r->err->code != ERR_OK) return;
         if (rule->axis_count == MAP_AXES || seen & 1u << axis) {
             (void)bad(r, i, "an axis twice", "each axis once");
             return;

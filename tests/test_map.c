@@ -151,6 +151,7 @@ static void parse__refuses__with_line_and_column(void **state)
         {TAPS "  - {from: a, too: b}\n", "names.yaml:3", "too"},
         {TAPS "  - {from: a, to: b, axes: [0, 0]}\n", "names.yaml:3", "twice"},
         {TAPS "  - {from: a, to: b, axes: [0, 2]}\n", "names.yaml:3", "gap"},
+        {TAPS "  - {from: a, to: b, axes: [1, 0, -2]}\n", "names.yaml:3", "-2"},
         {TAPS "  - {from: a, to: b, axes: [1, 0], transpose: true}\n", "names.yaml:3", "both"},
         {TAPS "  - {from: a, to: b, rope: half_split}\n", "names.yaml:3", "rope_dim"},
         {TAPS "  - {from: a, to: b, rope_dim: 3}\n", "names.yaml:3", "odd"},

@@ -1,6 +1,7 @@
 /* collective.h: what several ranks do together: sum, gather, broadcast, wait. One contract, joined
  * with an implementation ("side") by whoever starts the ranks: harness/collective_shm.c for ranks
- * of one host, plain and slow; a device's own later. Code that is cut over ranks takes a
+ * of one host, harness/collective_tcp.c for those of several, both plain and slow; a device's own
+ * later. Code that is cut over ranks takes a
  * `struct collective` and knows no more.
  *
  * Every member of the group makes the same calls in the same order: same kind, same sizes, same

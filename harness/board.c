@@ -54,15 +54,29 @@ void board_free(struct board *b)
     segment_free(&b->segment);
 }
 
-void board_write(struct board *b, int rank, const struct board_place *p)
+static void write_place(struct slot *s, const struct board_place *p)
 {
-    struct slot *s = slot_of(b, rank);
     uint64_t words[WORDS], next = atomic_load(&s->writes) + 1;
     memcpy(words, p, sizeof words);
     for (int i = 0; i < WORDS; i++)
         atomic_store_explicit(&s->copy[next % 2][i], words[i], memory_order_relaxed);
     atomic_store(&s->writes, next);
+}
+
+void board_write(struct board *b, int rank, const struct board_place *p)
+{
+    struct slot *s = slot_of(b, rank);
+    write_place(s, p);
     atomic_store(&s->alive_ns, now_ns());
+}
+
+void board_put(struct board *b, int rank, const struct board_place *p, int64_t alive_ns,
+               int64_t ending_ns)
+{
+    struct slot *s = slot_of(b, rank);
+    write_place(s, p);
+    atomic_store(&s->alive_ns, alive_ns);
+    atomic_store(&s->ending_ns, ending_ns);
 }
 
 void board_beat(struct board *b, int rank)

@@ -40,6 +40,11 @@ void board_beat(struct board *b, int rank);
  * call counts. */
 void board_ending(struct board *b, int rank);
 
+/* What another host's board says of a rank: its place, and when it last showed that it lives, and
+ * its ending (0: none), in ns of this host's clock. */
+void board_put(struct board *b, int rank, const struct board_place *p, int64_t alive_ns,
+               int64_t ending_ns);
+
 /* The last whole place that the rank wrote; false where it never wrote one. */
 bool board_read(const struct board *b, int rank, struct board_place *p);
 /* When, in ns of the monotonic clock: its last sign of life (0: none), its ending (0: none). */

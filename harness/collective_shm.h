@@ -6,9 +6,11 @@
  * Windows and descriptors are there twice and used in turn: a rank that writes its next part has
  * seen everybody arrive at the last wait, so everybody is done with what it overwrites.
  *
- * Whoever started the ranks also holds the memory. It begins a new `epoch` with every call of the
- * workers, and stops one when a rank has failed: the others then leave their calls at once, with an
- * error that names that rank. Test: tests/test_collective.c */
+ * Whoever started the ranks also holds the memory. What a call of the workers left behind is over
+ * with the next one, which each rank joins; whoever started them stops one when a rank has failed:
+ * the others then leave it at once, with an error that names that rank. Ranks of several hosts that
+ * exchange their windows otherwise (collective_tcp.h) are stopped by this memory too, of which each
+ * host then has its own. Test: tests/test_collective.c */
 #ifndef ASSAY_HARNESS_COLLECTIVE_SHM_H
 #define ASSAY_HARNESS_COLLECTIVE_SHM_H
 
@@ -21,6 +23,7 @@ struct collective_shm {
     struct segment segment;
     int rank, world;
     int64_t window; /* bytes of one window of one rank */
+    int64_t call;   /* of the workers, that this rank has joined; -1: none yet */
     /* Called while a rank waits: a sign of life, and in which call; with NULL once all have come.
      * NULL: nobody asks. */
     void (*waiting)(void *ctx, const char *what);
@@ -28,6 +31,9 @@ struct collective_shm {
     void (*doing)(void *ctx, int rank, char *text, size_t size);
     void *ctx;
 };
+
+/* Bytes of a window as they are made: whole pages, one at least. */
+int64_t collective_shm_window(int64_t window);
 
 /* Shared memory for `world` ranks, `window` bytes each (rounded up to a page). */
 enum err_code collective_shm_make(struct collective_shm *s, int world, int64_t window,
@@ -40,11 +46,15 @@ void collective_shm_free(struct collective_shm *s);
 /* The collective of all ranks over `s`, which must outlive it and those made of it. */
 void collective_shm_open(struct collective *c, struct collective_shm *s, double deadline_s);
 
-/* The starter: calls before are over, whatever became of them. The ranks must be out of them. */
-void collective_shm_begin(struct collective_shm *s);
-/* Each rank, before its first collective of a new call. */
-void collective_shm_join(struct collective_shm *s);
-/* The starter: rank `by` has failed, nobody shall wait for it. The first one counts. */
-void collective_shm_stop(struct collective_shm *s, int by);
+/* Each rank, before its first collective in call `call` of the workers. */
+void collective_shm_join(struct collective_shm *s, int64_t call);
+/* The starter: rank `by` has failed, nobody shall wait for it in that call. The first one counts.
+ */
+void collective_shm_stop(struct collective_shm *s, int64_t call, int by);
+/* Whose failure has stopped the call that this rank has joined; -1: none has. */
+int collective_shm_stopped(const struct collective_shm *s);
+/* collective_watch() by this memory. */
+enum err_code collective_shm_watch(const struct collective *c, const struct collective_shm *s,
+                                   const char *what, struct err *err) ERR_USED;
 
 #endif

@@ -28,6 +28,10 @@ const struct help_variable help_variables[] = {
     {"ASSAY_GPU_TRANSPORT", "nccl or host: what sums over ranks go by"},
     {"ASSAY_GPU_AGREE", "1: compare what all ranks must hold alike"},
     {"ASSAY_RANK, ASSAY_WORLD", "which rank this process is, where no launcher says so"},
+    {"ASSAY_RENDEZVOUS", "HOST:PORT, where the ranks that a launcher has started meet rank 0"},
+    {"ASSAY_RUN",
+     "a word that tells this run's ranks from another's (default: the launcher's job)"},
+    {"ASSAY_TRANSPORT", "shm or tcp: what those ranks exchange by (default: shm on one host)"},
     {NULL, NULL},
 };
 

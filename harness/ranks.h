@@ -1,6 +1,6 @@
-/* ranks.h: a model cut over several processes of this host as one engine: what runs sessions,
- * forward, generate and extract without their knowing it. The parent keeps what every engine's
- * host side keeps (tables and lengths of caches, decisions); the ranks bind the checkpoint
+/* ranks.h: a model cut over several processes, of one host or of several, as one engine: what runs
+ * sessions, forward, generate and extract without their knowing it. The parent keeps what every
+ * engine's host side keeps (tables and lengths of caches, decisions); the ranks bind the checkpoint
  * themselves, hold their part of it (core/shard.h) and run ref or gpu on that.
  *
  * Taps, logits and progress come from rank 0 while a step runs, in the order of execution and in

@@ -5,7 +5,8 @@
  *   ranks_rank.c   a rank: opening, what it keeps, the tasks
  *   ranks_run.c    ... its steps
  *   ranks_pack.c   bytes
- * Both sides are the same program on one host, so structs travel as they are. */
+ * Both sides are the same program, which rendezvous.h sees to between hosts, so structs travel as
+ * they are. Rank 0 is always on its parent's host, so what it hands over lies in shared memory. */
 #ifndef ASSAY_HARNESS_RANKS_PARTS_H
 #define ASSAY_HARNESS_RANKS_PARTS_H
 

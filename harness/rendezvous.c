@@ -1,141 +1,63 @@
 /* rendezvous.c: see rendezvous.h. The frames are those of wire.h: a HELLO with the sender's rank
- * and, as its data, "WORLD VERSION HOST"; a REPLY of rank 0's, or an ERROR whose data is a line. */
+ * and, as its data, "WORLD VERSION COMMIT HOST BOOT PID RUN"; a REPLY of rank 0's, or an ERROR
+ * whose data is a line. */
 #include "harness/rendezvous.h"
 
 #include "core/check.h"
+#include "harness/build_facts.h"
+#include "harness/net.h"
+#include "harness/rendezvous_door.h"
 #include "harness/session.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-#define AGAIN_S 0.05  /* between two tries to reach rank 0 */
-#define ANSWER_S 10.0 /* at most, for one that has come to say who it is */
+#define TELL_S 1.0 /* for one that is told why the run does not begin */
 
-static double least(double a, double b)
+/* ---- this rank ---- */
+
+static void about_own(struct rendezvous_rank *own)
 {
-    return a < b ? a : b;
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
+    *own = (struct rendezvous_rank){.host = "?", .pid = getpid()};
+    (void)gethostname(own->host, sizeof own->host - 1);
+    if (!f || fscanf(f, "%39s", own->boot) != 1) snprintf(own->boot, sizeof own->boot, "-");
+    if (f) fclose(f);
 }
 
-static enum err_code resolve(const struct launch *l, struct addrinfo **out, struct err *err)
+static void greeting_of(const struct rendezvous *r, const struct launch *l, struct greeting *g)
 {
-    char port[16];
-    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    snprintf(port, sizeof port, "%d", l->port);
-    int rc = getaddrinfo(l->host, port, &hints, out);
-    if (rc != 0)
-        return err_set(err, ERR_PROCESS, "meet the other ranks|%s:%s|%s|an address", l->host, port,
-                       gai_strerror(rc));
-    return ERR_OK;
-}
-
-static void no_delay(int fd)
-{
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    *g = (struct greeting){.world = l->world, .about = r->of[l->rank]};
+    snprintf(g->version, sizeof g->version, "%s", ASSAY_VERSION);
+    snprintf(g->commit, sizeof g->commit, "%s", build_commit);
+    snprintf(g->run, sizeof g->run, "%s", l->run[0] ? l->run : "-");
 }
 
 /* ---- rank 0 ---- */
 
-static int listen_at(const struct launch *l, struct err *err)
+static bool is_loopback_name(const char *host)
 {
-    struct addrinfo *at = NULL;
-    int failed = 0;
-    if (resolve(l, &at, err) != ERR_OK) return -1;
-    for (struct addrinfo *a = at; a; a = a->ai_next) {
-        int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
-        if (fd >= 0 && bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, l->world) == 0) {
-            freeaddrinfo(at);
-            return fd;
-        }
-        failed = errno;
-        if (fd >= 0) close(fd);
-    }
-    freeaddrinfo(at);
-    err_set(err, ERR_PROCESS, "meet the other ranks|rank 0 at %s:%d|%s|a place to listen", l->host,
-            l->port, strerror(failed));
-    return -1;
+    return net_is_loopback(host) || strcmp(host, "localhost") == 0;
 }
 
-/* Why one that has come cannot stay; "" : it can. */
-static void look_at(const struct rendezvous *r, const struct wire_message *m, char *why,
-                    size_t size, char host[RENDEZVOUS_HOST])
+/* A host's own name may stand for its loopback in its own tables: others cannot come there. */
+static int listen_at(const struct rendezvous *r, const struct launch *l, struct err *err)
 {
-    char text[256] = "", version[32] = "";
-    int world = -1;
-    size_t n = m->bytes < 255 ? (size_t)m->bytes : 255;
-    memcpy(text, m->data, n);
-    why[0] = host[0] = '\0';
-    bool read = sscanf(text, "%d %31s %63s", &world, version, host) == 3;
-    if (m->kind != WIRE_HELLO || !read)
-        snprintf(why, size, "\"%.60s\" instead of a greeting", text);
-    else if (world != r->world)
-        snprintf(why, size, "it is of a run of %d ranks, this one has %d", world, r->world);
-    else if (strcmp(version, ASSAY_VERSION) != 0)
-        snprintf(why, size, "it is assay %s, rank 0 is assay %s", version, ASSAY_VERSION);
-    else if (m->rank < 1 || m->rank >= r->world)
-        snprintf(why, size, "it says that it is rank %d of %d", m->rank, r->world);
-    else if (r->peer[m->rank].fd >= 0)
-        snprintf(why, size, "rank %d is here already, from %s", m->rank, r->host[m->rank]);
-}
-
-/* One connection: a rank that is expected, or one that is told why it is not. */
-static bool receive_one(struct rendezvous *r, int fd, double until, struct err *err)
-{
-    struct wire wire;
-    struct wire_message m;
     struct err lost = ERR_INIT;
-    char why[256], host[RENDEZVOUS_HOST];
-    no_delay(fd);
-    wire_init(&wire, fd, "a newcomer");
-    if (wire_receive(&wire, &m, least(until, clock_seconds() + ANSWER_S), &lost) != ERR_OK) {
-        wire_free(&wire); /* somebody who knocks and says nothing of ours is no rank */
-        return false;
+    char own[NET_NUMBERS];
+    int fd = net_listen(l->host, l->port, 2 * l->world, NULL, &lost);
+    if (fd >= 0 && !is_loopback_name(l->host)) {
+        net_own(fd, own);
+        if (net_is_loopback(own)) {
+            close(fd);
+            fd = net_listen(NULL, l->port, 2 * l->world, NULL, &lost);
+        }
     }
-    int rank = m.rank;
-    look_at(r, &m, why, sizeof why, host);
-    if (why[0]) {
-        const struct wire_message no = {
-            .kind = WIRE_ERROR, .data = (const unsigned char *)why, .bytes = (int64_t)strlen(why)};
-        (void)!wire_send(&wire, &no, until, &lost);
-        wire_free(&wire);
-        err_set(err, ERR_PROCESS, "meet the other ranks|rank %d, from %s|%s|the ranks of this run",
-                rank, host[0] ? host : "an unknown host", why);
-        err->rank = rank;
-        return false;
-    }
-    snprintf(wire.peer, sizeof wire.peer, "rank %d", rank);
-    r->peer[rank] = wire;
-    memcpy(r->host[rank], host, sizeof host);
-    return true;
-}
-
-static enum err_code not_all(const struct rendezvous *r, double wait_s, struct err *err)
-{
-    char missing[128] = "", here[ERR_NOTE] = "";
-    size_t n = 0, k = 0;
-    int first = -1;
-    for (int i = 1; i < r->world; i++) {
-        bool there = r->peer[i].fd >= 0;
-        if (!there && first < 0) first = i;
-        if (!there && n < sizeof missing)
-            n += (size_t)snprintf(missing + n, sizeof missing - n, "%s%d", n ? ", " : "", i);
-        if (there && k < sizeof here)
-            k += (size_t)snprintf(here + k, sizeof here - k, "%srank %d from %s", k ? ", " : "", i,
-                                  r->host[i]);
-    }
-    err_set(err, ERR_PROCESS, "meet the other ranks|rank 0 of %d|not come in %g s: %s|all ranks",
-            r->world, wait_s, missing);
-    err->rank = first;
-    return err_note(err, "came: %s", k ? here : "none");
+    if (fd < 0)
+        err_set(err, ERR_PROCESS, "meet the other ranks|rank 0 on %s, at %.80s:%d|%s|%s",
+                r->of[0].host, l->host, l->port, lost.found, lost.wanted);
+    return fd;
 }
 
 static enum err_code tell_all(struct rendezvous *r, enum wire_kind kind, const void *data,
@@ -148,70 +70,44 @@ static enum err_code tell_all(struct rendezvous *r, enum wire_kind kind, const v
         if (wire_send(&r->peer[i], &m, until, &lost) == ERR_OK || err->code != ERR_OK) continue;
         *err = lost;
         err->rank = i;
+        err_note(err, "rank %d on %s", i, r->of[i].host);
     }
     return err->code;
+}
+
+void rendezvous_refuse(struct rendezvous *r, const struct err *why)
+{
+    struct err lost = ERR_INIT;
+    char line[ERR_LINE];
+    err_line(why, line, sizeof line);
+    (void)!tell_all(r, WIRE_ERROR, line, (int64_t)strlen(line), clock_seconds() + TELL_S, &lost);
 }
 
 static enum err_code receive_all(struct rendezvous *r, const struct launch *l, double wait_s,
                                  struct err *err)
 {
-    double until = clock_seconds() + wait_s;
-    int came = 1, fd = listen_at(l, err);
-    while (fd >= 0 && err->code == ERR_OK && came < r->world) {
-        struct pollfd p = {fd, POLLIN, 0};
-        double left = until - clock_seconds();
-        if (!(left > 0)) {
-            (void)!not_all(r, wait_s, err);
-        } else if (poll(&p, 1, (int)(least(left, 60) * 1000) + 1) > 0) {
-            int one = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
-            if (one >= 0) came += receive_one(r, one, until, err);
-        }
-    }
-    if (fd >= 0) close(fd);
-    if (err->code == ERR_OK)
-        return tell_all(r, WIRE_REPLY, NULL, 0, clock_seconds() + ANSWER_S, err);
-    struct err lost = *err; /* the others hear of it, what becomes of that changes nothing */
-    char line[ERR_LINE];
-    err_line(err, line, sizeof line);
-    (void)!tell_all(r, WIRE_ERROR, line, (int64_t)strlen(line), clock_seconds() + 1, &lost);
+    struct greeting own;
+    int fd = listen_at(r, l, err);
+    if (fd < 0) return err->code;
+    greeting_of(r, l, &own);
+    (void)!rendezvous_door(r, fd, &own, wait_s, err);
+    close(fd);
+    if (err->code == ERR_OK) return tell_all(r, WIRE_REPLY, NULL, 0, clock_seconds() + wait_s, err);
+    rendezvous_refuse(r, err);
     return err->code;
 }
 
 /* ---- the others ---- */
 
-/* One try. *why: the reason, where one was given. */
-static int try_to_reach(const struct addrinfo *at, double until, int *why)
+static int reach(const struct rendezvous *r, const struct launch *l, double wait_s, double until,
+                 struct err *err)
 {
-    for (const struct addrinfo *a = at; a; a = a->ai_next) {
-        int failed = 0;
-        socklen_t size = sizeof failed;
-        int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        struct pollfd p = {fd, POLLOUT, 0};
-        double left = until - clock_seconds();
-        bool started = connect(fd, a->ai_addr, a->ai_addrlen) == 0 || errno == EINPROGRESS;
-        if (!started) *why = errno;
-        if (started && left > 0 && poll(&p, 1, (int)(least(left, 60) * 1000) + 1) > 0 &&
-            getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &size) == 0) {
-            if (failed == 0) return fd;
-            *why = failed;
-        }
-        if (fd >= 0) close(fd);
-    }
-    return -1;
-}
-
-static int reach(const struct launch *l, double wait_s, double until, struct err *err)
-{
-    struct addrinfo *at = NULL;
-    int why = ETIMEDOUT, fd = -1;
-    if (resolve(l, &at, err) != ERR_OK) return -1;
-    while ((fd = try_to_reach(at, until, &why)) < 0 && clock_seconds() < until)
-        nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * AGAIN_S)}, NULL);
-    freeaddrinfo(at);
+    struct err lost = ERR_INIT;
+    int fd = net_connect(l->host, l->port, until, &lost);
     if (fd >= 0) return fd;
     err_set(err, ERR_PROCESS,
-            "meet the other ranks|rank %d to rank 0 at %s:%d|%s|an answer within %g s", l->rank,
-            l->host, l->port, strerror(why), wait_s);
+            "meet the other ranks|rank %d on %s to rank 0 at %.80s:%d|%s|%s within %g s", l->rank,
+            r->of[l->rank].host, l->host, l->port, lost.found, lost.wanted, wait_s);
     err->rank = 0;
     return -1;
 }
@@ -222,12 +118,12 @@ static enum err_code hear(struct rendezvous *r, double until, struct wire_messag
 {
     if (wire_receive(&r->peer[0], m, until, err) != ERR_OK) {
         err->rank = 0;
-        return err_note(err, "rank %d waits for rank 0", r->rank);
+        return err_note(err, "rank %d on %s waits for rank 0", r->rank, r->of[r->rank].host);
     }
     if (m->kind == WIRE_REPLY) return ERR_OK;
     int n = m->bytes < ERR_PART ? (int)m->bytes : ERR_PART - 1;
-    err_set(err, ERR_PROCESS, "meet the other ranks|rank %d, told by rank 0|%.*s|all ranks",
-            r->rank, n, (const char *)m->data);
+    err_set(err, ERR_PROCESS, "meet the other ranks|rank %d on %s, told by rank 0|%.*s|all ranks",
+            r->rank, r->of[r->rank].host, n, (const char *)m->data);
     err->rank = 0;
     return err->code;
 }
@@ -235,15 +131,15 @@ static enum err_code hear(struct rendezvous *r, double until, struct wire_messag
 static enum err_code go_to_first(struct rendezvous *r, const struct launch *l, double wait_s,
                                  struct err *err)
 {
-    char text[128], host[RENDEZVOUS_HOST] = "?";
+    char text[GREETING_TEXT];
+    struct greeting own;
     double until = clock_seconds() + wait_s;
     struct wire_message m = {.kind = WIRE_HELLO, .rank = l->rank};
-    int fd = reach(l, wait_s, until, err);
+    int fd = reach(r, l, wait_s, until, err);
     if (fd < 0) return err->code;
-    no_delay(fd);
     wire_init(&r->peer[0], fd, "rank 0");
-    (void)gethostname(host, sizeof host - 1);
-    m.bytes = snprintf(text, sizeof text, "%d %s %.60s", l->world, ASSAY_VERSION, host);
+    greeting_of(r, l, &own);
+    m.bytes = greeting_write(&own, text);
     m.data = (const unsigned char *)text;
     if (wire_send(&r->peer[0], &m, until, err) != ERR_OK) return err->code;
     /* Rank 0 may wait its whole time for others, counted from when it began. */
@@ -260,10 +156,12 @@ enum err_code rendezvous_meet(struct rendezvous *r, const struct launch *l, doub
     if (l->world > COLLECTIVE_RANKS)
         return err_set(err, ERR_INPUT, "meet the other ranks|%s|%d ranks|%d at most",
                        l->by ? l->by : "this run", l->world, COLLECTIVE_RANKS);
+    about_own(&r->of[l->rank]);
     if (l->world == 1) return ERR_OK;
     if (!l->host[0] || l->port == 0)
         return err_set(err, ERR_INPUT,
-                       "meet the other ranks|%s|no address of rank 0|MASTER_ADDR and MASTER_PORT",
+                       "meet the other ranks|%s|no address of rank 0|ASSAY_RENDEZVOUS, or "
+                       "MASTER_ADDR and MASTER_PORT",
                        l->by ? l->by : "this run");
     if (l->rank == 0) return receive_all(r, l, wait_s, err);
     return go_to_first(r, l, wait_s, err);
@@ -272,6 +170,15 @@ enum err_code rendezvous_meet(struct rendezvous *r, const struct launch *l, doub
 void rendezvous_close(struct rendezvous *r)
 {
     for (int i = 0; i < COLLECTIVE_RANKS; i++) wire_free(&r->peer[i]);
+}
+
+int rendezvous_elsewhere(const struct rendezvous *r)
+{
+    for (int i = 1; i < r->world; i++) {
+        if (strcmp(r->of[i].host, r->of[0].host) != 0 || strcmp(r->of[i].boot, r->of[0].boot) != 0)
+            return i;
+    }
+    return -1;
 }
 
 enum err_code rendezvous_share(struct rendezvous *r, void *data, int64_t bytes, double wait_s,
@@ -283,8 +190,57 @@ enum err_code rendezvous_share(struct rendezvous *r, void *data, int64_t bytes, 
     if (r->rank == 0) return tell_all(r, WIRE_REPLY, data, bytes, until, err);
     if (hear(r, until, &m, err) != ERR_OK) return err->code;
     if (m.bytes != bytes)
-        return err_set(err, ERR_PROCESS, "share bytes of rank 0|rank %d|%lld|%lld", r->rank,
-                       (long long)m.bytes, (long long)bytes);
+        return err_set(err, ERR_PROCESS, "share bytes of rank 0|rank %d on %s|%lld|%lld", r->rank,
+                       r->of[r->rank].host, (long long)m.bytes, (long long)bytes);
     memcpy(data, m.data, (size_t)bytes);
     return ERR_OK;
+}
+
+/* Rank 0: what rank `i` hands over. */
+static enum err_code take_from(struct rendezvous *r, int i, unsigned char *out, int64_t bytes,
+                               double until, struct err *err)
+{
+    struct err lost = ERR_INIT;
+    struct wire_message m;
+    const char *host = r->of[i].host;
+    if (wire_receive(&r->peer[i], &m, until, &lost) != ERR_OK) {
+        err_set(err, ERR_PROCESS, "meet the other ranks|rank %d on %s|%s|%s", i, host, lost.found,
+                lost.wanted);
+    } else if (m.kind != WIRE_REPLY) {
+        int n = m.bytes < ERR_PART ? (int)m.bytes : ERR_PART - 1;
+        err_set(err, ERR_PROCESS, "meet the other ranks|rank %d on %s|%.*s|ready", i, host, n,
+                (const char *)m.data);
+    } else if (m.bytes != bytes) {
+        err_set(err, ERR_PROCESS, "meet the other ranks|rank %d on %s|%lld bytes|%lld", i, host,
+                (long long)m.bytes, (long long)bytes);
+    } else {
+        memcpy(out, m.data, (size_t)bytes);
+        return ERR_OK;
+    }
+    err->rank = i;
+    return err->code;
+}
+
+enum err_code rendezvous_gather(struct rendezvous *r, const struct err *failed, const void *data,
+                                int64_t bytes, void *all, double wait_s, struct err *err)
+{
+    double until = clock_seconds() + wait_s;
+    bool lost = failed && failed->code != ERR_OK;
+    char line[ERR_LINE];
+    struct wire_message m = {.kind = WIRE_REPLY, .data = data, .bytes = bytes};
+    if (lost) {
+        err_line(failed, line, sizeof line);
+        m = (struct wire_message){.kind = WIRE_ERROR,
+                                  .data = (const unsigned char *)line,
+                                  .bytes = (int64_t)strlen(line)};
+    }
+    if (r->rank > 0) return wire_send(&r->peer[0], &m, until, err);
+    if (lost) {
+        *err = *failed;
+        return err->code;
+    }
+    memcpy(all, data, (size_t)bytes);
+    for (int i = 1; i < r->world && err->code == ERR_OK; i++)
+        (void)!take_from(r, i, (unsigned char *)all + i * bytes, bytes, until, err);
+    return err->code;
 }

@@ -7,6 +7,7 @@
 #include "harness/ranks.h"
 #include "harness/report.h"
 #include "harness/worker.h"
+#include "harness/workers.h"
 
 #include <fcntl.h>
 #ifdef __GLIBC__
@@ -150,7 +151,9 @@ static int run_verb(const struct verb *v, int argc, char **argv)
     if (a.json) status = print_json(result, rc, status, v->name, &err);
     if (err.code != ERR_OK) print_error(&err);
     json_decref(result);
-    return a.json ? status : flush_text(status);
+    if (!a.json) status = flush_text(status);
+    workers_release();
+    return status;
 }
 
 /* An interrupted run leaves no half-written file behind, and dies of the signal that it got. */

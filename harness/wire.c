@@ -39,7 +39,10 @@ static uint64_t get(const unsigned char *p, int bytes)
 
 void wire_init(struct wire *w, int fd, const char *peer)
 {
-    *w = (struct wire){.fd = fd};
+    int family = AF_UNIX;
+    socklen_t size = sizeof family;
+    (void)getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size);
+    *w = (struct wire){.fd = fd, .far = family != AF_UNIX};
     snprintf(w->peer, sizeof w->peer, "%s", peer);
     crc32_init(&w->crc);
     fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -50,7 +53,8 @@ void wire_slice(struct wire *w, double seconds)
 {
     const struct timeval slice = {.tv_sec = (time_t)seconds,
                                   .tv_usec = (suseconds_t)(1e6 * (seconds - floor(seconds)))};
-    bool can = setsockopt(w->fd, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof slice) == 0;
+    bool waits = !(fcntl(w->fd, F_GETFL) & O_NONBLOCK);
+    bool can = waits && setsockopt(w->fd, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof slice) == 0;
     w->slice_s = can ? seconds : 0;
 }
 
@@ -93,6 +97,11 @@ enum err_code wire_queue(struct wire *w, const struct wire_message *m, struct er
                        "send a message|to %s|%lld bytes, %d segments|%d bytes and %d segments at "
                        "most",
                        w->peer, (long long)payload, m->segments, WIRE_MOST, WIRE_SEGMENTS);
+    if (w->far && m->segments > 0)
+        return err_set(err, ERR_INPUT,
+                       "send a message|to %s|%d segments over a network|bytes: hosts share no "
+                       "memory",
+                       w->peer, m->segments);
     if (!grow(&w->out, &w->out_room, (size_t)payload + WIRE_HEADER))
         return err_set(err, ERR_MEMORY, "send a message|to %s|no memory|%lld bytes", w->peer,
                        (long long)payload);

@@ -7,7 +7,8 @@
  *     call i64 | payload's bytes u64 | payload's CRC-32 u32 | CRC-32 of the 36 bytes before u32 |
  *     payload: the segments' sizes u64 each, then the data
  * A segment's descriptor travels with the frame's first byte. Its bytes are not checksummed: they
- * do not travel, both sides look at the same memory.
+ * do not travel, both sides look at the same memory. Over a network there is none: a message with
+ * segments is refused there.
  *
  * Nothing here waits without a deadline, dies of SIGPIPE or is confused by signals: the steps
  * (wire_flush, wire_fill) never wait, so that one loop can serve many peers; wire_fill_soon() waits
@@ -28,7 +29,7 @@
 #define WIRE_SLICE_S 0.25
 
 enum {
-    WIRE_VERSION = 1,
+    WIRE_VERSION = 2,
     WIRE_HEADER = 40,
     WIRE_SEGMENTS = 8,
     WIRE_PEER = 32,
@@ -43,6 +44,12 @@ enum wire_kind {
     WIRE_BYE,   /* the worker is asked to end */
     WIRE_PART,  /* a piece of work ahead of the reply */
     WIRE_TAKEN, /* the parent has it: one byte, 0 where it wants no more */
+    /* Between ranks of several hosts, and their keepers (workers_parts.h). */
+    WIRE_WINDOW, /* of a collective: collective_tcp.h */
+    WIRE_BEAT,   /* what a rank is doing, and when it last showed that it lives */
+    WIRE_STDERR, /* bytes of a rank's stderr */
+    WIRE_ENDED,  /* how a rank's process has ended */
+    WIRE_STOP,   /* the rank whose failure has ended a call */
     WIRE_KINDS
 };
 
@@ -58,6 +65,7 @@ struct wire_message {
 
 struct wire {
     int fd;         /* -1: closed */
+    bool far;       /* over a network: memory does not go with it */
     double slice_s; /* a read that waits comes back after so long; 0: it cannot, poll() does */
     char peer[WIRE_PEER];
     struct crc32 crc;
@@ -91,7 +99,7 @@ void wire_slice(struct wire *w, double seconds);
 void wire_free(struct wire *w);
 
 /* Forms the frame of `m`; the one before must be gone. ERR_INPUT: a payload over WIRE_MOST or too
- * many segments; ERR_MEMORY. */
+ * many segments, or segments over a network; ERR_MEMORY. */
 enum err_code wire_queue(struct wire *w, const struct wire_message *m, struct err *err) ERR_USED;
 /* Sends what the socket takes now. WIRE_END: the peer is gone. */
 enum wire_state wire_flush(struct wire *w, struct err *err) ERR_USED;

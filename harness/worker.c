@@ -20,6 +20,7 @@ struct worker_private {
     struct wire wire;
     struct board board;
     struct collective_shm shm;
+    struct collective_tcp tcp; /* of ranks on several hosts; else empty */
     struct collective collective;
     struct board_place place; /* what the board says */
     char op[BOARD_OP];        /* while it waits in a collective: what for */
@@ -121,12 +122,22 @@ enum err_code worker_reply(struct worker *w, const void *data, int64_t bytes, st
     return ERR_OK;
 }
 
+static enum err_code no_memory_there(const struct worker *w, const char *what, struct err *err)
+{
+    return err_set(err, ERR_INPUT, "%s|rank %d|memory for a parent on another host|bytes", what,
+                   w->rank);
+}
+
 struct segment *worker_reply_segment(struct worker *w, int64_t bytes, struct err *err)
 {
     struct worker_private *own = w->own;
     if (own->outs == WORKER_SEGMENTS) {
         err_set(err, ERR_INPUT, "reply|rank %d|%d segments|%d at most", w->rank, own->outs + 1,
                 WORKER_SEGMENTS);
+        return NULL;
+    }
+    if (own->wire.far) {
+        no_memory_there(w, "reply", err);
         return NULL;
     }
     struct segment *s = &own->out[own->outs];
@@ -208,6 +219,7 @@ enum err_code worker_part(struct worker *w, const void *data, int64_t bytes,
                                    .bytes = bytes,
                                    .segment = segment,
                                    .segments = segment ? 1 : 0};
+    if (segment && w->own->wire.far) return no_memory_there(w, "hand over a piece", err);
     if (wire_send(&w->own->wire, &m, clock_seconds() + SEND_S, err) != ERR_OK) return err->code;
     return wait_taken(w, err);
 }
@@ -245,14 +257,15 @@ static enum err_code serve(struct worker *w, const struct worker_task *tasks,
     memcpy(task, m->data, WORKER_TASK - 1);
     memcpy(own->samples, m->data + REQUEST_SAMPLES, WORKER_SAMPLES - 1);
     w->batch = get_long(m->data + REQUEST_BATCH);
-    own->until = 1e-3 * (double)get_long(m->data + REQUEST_DEADLINE);
+    own->until = clock_seconds() + 1e-3 * (double)get_long(m->data + REQUEST_DEADLINE);
     w->samples = own->samples;
     w->data = m->data + REQUEST_HEAD;
     w->bytes = m->bytes - REQUEST_HEAD;
     w->segment = m->segment;
     w->segments = m->segments;
     own->step = own->reply_bytes = own->outs = 0;
-    collective_shm_join(&own->shm);
+    collective_shm_join(&own->shm, w->call);
+    if (own->start.far) collective_tcp_join(&own->tcp);
     if (run_task(w, tasks, task, &failed) == ERR_OK) return send_reply(w, err);
     return send_error(w, &failed, err);
 }
@@ -270,7 +283,11 @@ static bool next_message(struct worker *w, struct wire_message *m, struct err *e
 
 static void serve_all(struct worker *w, const struct worker_task *tasks, struct err *err)
 {
-    struct wire_message m = {.kind = WIRE_HELLO, .rank = w->rank};
+    const int64_t now_ns = (int64_t)(1e9 * clock_seconds()); /* of this host */
+    struct wire_message m = {.kind = WIRE_HELLO,
+                             .rank = w->rank,
+                             .data = (const unsigned char *)&now_ns,
+                             .bytes = sizeof now_ns};
     write_place(w, "saying hello", -1, -1);
     (void)!wire_send(&w->own->wire, &m, clock_seconds() + SEND_S, err);
     for (int64_t call = 0; err->code == ERR_OK; call++) {
@@ -301,7 +318,13 @@ static enum err_code join(struct worker *w, struct err *err)
     own->shm.waiting = waiting;
     own->shm.doing = doing;
     own->shm.ctx = w;
-    collective_shm_open(&own->collective, &own->shm, p->collective_s);
+    if (p->far &&
+        collective_tcp_make(&own->tcp, &own->shm, p->mesh, p->host, p->window, err) != ERR_OK)
+        return err->code;
+    if (p->far)
+        collective_tcp_open(&own->collective, &own->tcp, p->collective_s);
+    else
+        collective_shm_open(&own->collective, &own->shm, p->collective_s);
     process_fault_collective(&own->fault, &own->collective);
     w->collective = &own->collective;
     return ERR_OK;
@@ -314,6 +337,7 @@ static void leave(struct worker *w)
     for (int i = 0; i < WORKER_SEGMENTS; i++) segment_free(&own->out[i]);
     free(own->reply);
     wire_free(&own->wire);
+    collective_tcp_free(&own->tcp);
     collective_shm_free(&own->shm);
 }
 

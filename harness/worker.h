@@ -58,7 +58,8 @@ void worker_doing_at(struct worker *w, const char *op, int64_t layer, int64_t sa
 enum err_code worker_reply(struct worker *w, const void *data, int64_t bytes,
                            struct err *err) ERR_USED;
 /* The next of the reply's shared segments (WORKER_SEGMENTS at most): write a large tensor straight
- * into segment->data. It stays the worker's and is used again in the next call. NULL on an error.
+ * into segment->data. It stays the worker's and is used again in the next call. NULL on an error:
+ * ERR_INPUT where the parent is on another host, with which no memory is shared.
  */
 struct segment *worker_reply_segment(struct worker *w, int64_t bytes, struct err *err);
 
@@ -66,7 +67,7 @@ struct segment *worker_reply_segment(struct worker *w, int64_t bytes, struct err
  * workers.h), and comes back once it was taken: for what is too large, or comes too early, for a
  * reply. `data` says what it is, `segment` (NULL: none) holds its cells: memory of the task's own,
  * free again afterwards. w->data is gone with the first piece; the request's segments stay.
- * ERR_PROCESS: the parent does not want it. */
+ * ERR_PROCESS: the parent does not want it. ERR_INPUT: a segment for another host. */
 enum err_code worker_part(struct worker *w, const void *data, int64_t bytes,
                           const struct segment *segment, struct err *err) ERR_USED;
 

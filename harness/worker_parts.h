@@ -6,6 +6,7 @@
 #include "core/fault.h"
 #include "harness/board.h"
 #include "harness/collective_shm.h"
+#include "harness/collective_tcp.h"
 #include "harness/wire.h"
 #include "harness/worker.h"
 
@@ -15,7 +16,7 @@
 _Static_assert((int)WORKER_SEGMENTS == (int)WIRE_SEGMENTS, "segments of a task and of a message");
 
 /* A request's payload: the task's name and the samples, each padded with NULs, the batch i64, the
- * call's deadline in ms i64 (so that a rank knows it), then the data. */
+ * time that the call has left in ms i64 (so that a rank knows it), then the data. */
 enum {
     REQUEST_SAMPLES = WORKER_TASK,
     REQUEST_BATCH = REQUEST_SAMPLES + WORKER_SAMPLES,
@@ -33,14 +34,18 @@ struct worker_place {
     int64_t window;
     double collective_s;
     pid_t parent;
-    bool launched;           /* by somebody else: `parent` is rank 0, and not this process's */
-    const char *fault, *oom; /* NULL: none */
+    bool launched; /* by somebody else: `parent` is rank 0, and not this process's */
+    bool far;      /* ranks of several hosts: `shm` is this one's, windows go by `mesh` */
+    int mesh[COLLECTIVE_RANKS];                   /* [world] descriptors; -1: this rank's own */
+    char host[COLLECTIVE_RANKS][COLLECTIVE_HOST]; /* [world] */
+    const char *fault, *oom;                      /* NULL: none */
 };
 
 /* The words after "worker": "--rank", "2", ... */
-enum { PLACE_WORDS = 24, PLACE_TEXT = 64 };
+enum { PLACE_WORDS = 28, PLACE_TEXT = 64 };
 struct place_words {
     char text[PLACE_WORDS][PLACE_TEXT];
+    char mesh[COLLECTIVE_RANKS * 12], host[COLLECTIVE_RANKS * (COLLECTIVE_HOST + 1)];
     const char *word[PLACE_WORDS + 1]; /* NULL at the end */
     int count;
 };

@@ -3,6 +3,7 @@
 #include "harness/worker_parts.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void add(struct place_words *out, const char *name, const char *value)
@@ -19,6 +20,37 @@ static void add_number(struct place_words *out, const char *name, int64_t value)
     add(out, name, out->text[out->count + 1]);
 }
 
+/* "-1,7,8" and "node0,node1,node1". */
+static void add_mesh(struct place_words *out, const struct worker_place *p)
+{
+    size_t n = 0, k = 0;
+    for (int i = 0; i < p->world; i++) {
+        n +=
+            (size_t)snprintf(out->mesh + n, sizeof out->mesh - n, "%s%d", i ? "," : "", p->mesh[i]);
+        k +=
+            (size_t)snprintf(out->host + k, sizeof out->host - k, "%s%s", i ? "," : "", p->host[i]);
+    }
+    add(out, "--mesh", out->mesh);
+    add(out, "--hosts", out->host);
+}
+
+static void read_mesh(struct worker_place *p, const char *text)
+{
+    char *end;
+    for (int i = 0; i < COLLECTIVE_RANKS; i++, text = *end ? end + 1 : end)
+        p->mesh[i] = (int)strtol(text, &end, 10);
+    p->far = true;
+}
+
+static void read_hosts(struct worker_place *p, const char *text)
+{
+    for (int i = 0; i < COLLECTIVE_RANKS && *text; i++) {
+        size_t n = strcspn(text, ",");
+        snprintf(p->host[i], sizeof p->host[i], "%.*s", (int)n, text);
+        text += n + (text[n] == ',');
+    }
+}
+
 void worker_place_write(const struct worker_place *p, struct place_words *out)
 {
     out->count = 0;
@@ -31,6 +63,7 @@ void worker_place_write(const struct worker_place *p, struct place_words *out)
     add_number(out, "--collective-ms", (int64_t)(p->collective_s * 1000));
     add_number(out, "--parent", p->parent);
     if (p->launched) add(out, "--launched", "yes");
+    if (p->far) add_mesh(out, p);
     if (p->fault) add(out, "--fault", p->fault);
     if (p->oom) add(out, "--oom", p->oom);
     out->word[out->count] = NULL;
@@ -49,6 +82,8 @@ enum err_code worker_place_read(struct worker_place *p, int words, char **word, 
         while (k < NUMBERS && strcmp(names[k], word[i]) != 0) k++;
         if (k < NUMBERS && text_int(word[i + 1], &value[k])) given[k] = true;
         if (strcmp(word[i], "--launched") == 0) p->launched = true;
+        if (strcmp(word[i], "--mesh") == 0) read_mesh(p, word[i + 1]);
+        if (strcmp(word[i], "--hosts") == 0) read_hosts(p, word[i + 1]);
         if (strcmp(word[i], "--fault") == 0) p->fault = word[i + 1];
         if (strcmp(word[i], "--oom") == 0) p->oom = word[i + 1];
     }

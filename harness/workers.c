@@ -35,8 +35,7 @@ static char *copied(const char *text)
     return text ? strdup(text) : NULL;
 }
 
-/* An empty set: nothing started, everything safe to close. */
-static struct workers *make(const struct workers_options *o)
+struct workers *workers_make(const struct workers_options *o)
 {
     struct workers *w = calloc(1, sizeof *w);
     if (!w) return NULL;
@@ -48,12 +47,17 @@ static struct workers *make(const struct workers_options *o)
     w->oom = copied(o->oom);
     w->rank = calloc((size_t)o->world, sizeof *w->rank);
     w->board.segment = w->shm.segment = (struct segment)SEGMENT_INIT;
+    mesh_none(&w->mesh);
     w->parent = getpid();
     w->watch = epoll_create1(EPOLL_CLOEXEC);
     w->batch = -1;
     for (int i = 0; w->rank && i < o->world; i++)
-        w->rank[i] =
-            (struct rank){.rank = i, .pid = -1, .pidfd = -1, .err_fd = -1, .wire = {.fd = -1}};
+        w->rank[i] = (struct rank){.rank = i,
+                                   .pid = -1,
+                                   .pidfd = -1,
+                                   .err_fd = -1,
+                                   .wire = {.fd = -1},
+                                   .there = {.link = {.fd = -1}}};
     return w;
 }
 
@@ -79,7 +83,7 @@ enum err_code workers_open(struct workers **out, const struct workers_options *o
     *out = NULL;
     if (o->world < 1 || o->world > COLLECTIVE_RANKS)
         return err_set(err, ERR_USAGE, "ranks|of this run|%d|1 .. %d", o->world, COLLECTIVE_RANKS);
-    struct workers *w = make(o);
+    struct workers *w = workers_make(o);
     bool made = w && w->program && w->rank && (w->fault || !o->fault) && (w->oom || !o->oom);
     if (!made) err_set(err, ERR_MEMORY, "start ranks|%d|no memory|some", o->world);
     if (made && w->watch < 0) made = err_sys(err, errno, "start ranks|%d", o->world) == ERR_OK;
@@ -90,7 +94,9 @@ enum err_code workers_open(struct workers **out, const struct workers_options *o
         int own = o->launch ? 1 : o->world;
         begin(w, w->o.start_s);
         for (int i = 0; i < o->world; i++) w->rank[i].state = RANK_STARTING;
-        for (int i = 0; i < own && err->code == ERR_OK; i++) (void)!workers_start_rank(w, i, err);
+        for (int i = 0; i < own && err->code == ERR_OK; i++)
+            (void)!workers_start_rank(w, i, -1, err);
+        mesh_close(&w->mesh); /* rank 0 has it now */
     }
     if (err->code == ERR_OK) {
         workers_watch(w);
@@ -132,7 +138,7 @@ static const unsigned char *payload_of(struct workers *w, const struct worker_re
     put_text((char *)p, WORKER_TASK, q->task);
     put_text((char *)p + REQUEST_SAMPLES, WORKER_SAMPLES, w->samples);
     put_long(p + REQUEST_BATCH, q->batch);
-    put_long(p + REQUEST_DEADLINE, (int64_t)(1000 * w->until));
+    put_long(p + REQUEST_DEADLINE, (int64_t)(1000 * (w->until - clock_seconds())));
     if (q->bytes > 0) memcpy(p + REQUEST_HEAD, q->data, (size_t)q->bytes);
     return p;
 }
@@ -173,7 +179,6 @@ static enum err_code call(struct workers *w, int only, const struct worker_reque
                                    .segments = q->segments};
     w->request = q;
     w->refused = (struct err)ERR_INIT;
-    collective_shm_begin(&w->shm);
     for (int i = 0; i < w->o.world && err->code == ERR_OK; i++) {
         if (only < 0 || only == i) ask(w, &w->rank[i], &m, err);
     }
@@ -188,9 +193,9 @@ static enum err_code call(struct workers *w, int only, const struct worker_reque
         return err->code;
     }
     workers_watch(w);
+    (void)!workers_judge(w, err);
     w->call++;
     w->request = NULL;
-    (void)!workers_judge(w, err);
     if (w->refused.code == ERR_OK) return err->code;
     *err = w->refused; /* the ranks only failed because they were not heard to the end */
     w->failures.count = 0;
@@ -246,7 +251,8 @@ enum err_code workers_finish(struct workers *w, struct err *err)
 void workers_close(struct workers *w)
 {
     if (!w) return;
-    for (int i = 0; w->rank && i < w->o.world; i++) workers_end_rank(&w->rank[i]);
+    mesh_close(&w->mesh);
+    for (int i = 0; w->rank && i < w->o.world; i++) workers_end_rank(w, &w->rank[i]);
     board_free(&w->board);
     collective_shm_free(&w->shm);
     if (w->watch >= 0) close(w->watch);

@@ -1,4 +1,4 @@
-/* workers.h: N ranks of a run as processes of this host, seen from their parent.
+/* workers.h: N ranks of a run as processes of this host or of several, seen from their parent.
  *
  *     struct workers *w;
  *     struct worker_replies all;
@@ -20,6 +20,12 @@
  * are refused with the first cause. No process, no shared memory and no file outlives
  * workers_close(), nor a parent that is killed. Test: tests/test_workers.c,
  * tests/test_workers_kill.c
+ *
+ * Ranks that a launcher has started on several hosts are started, watched and ended there by a
+ * process of the launcher's each, which tells this one by TCP; collectives go by TCP too
+ * (collective_tcp.h), and a message holds no shared memory. Their outcomes, deadlines and words are
+ * those of ranks of this host, with the host named; a host that is gone without a word is noticed
+ * after NET_SILENT_S at the latest (net.h).
  *
  * Not for several threads at once; the thread that opens must live as long as the workers do (the
  * kernel ties their death to it). */
@@ -55,7 +61,7 @@ struct workers_options {
 };
 
 /* A process that a launcher has started as another rank than 0: serves rank 0 until that lets it
- * go. All ranks must be on one host. Returns the exit status. */
+ * go. Returns the exit status. */
 int worker_launched(const struct launch *launch, double wait_s, const struct worker_task *tasks);
 
 enum err_code workers_open(struct workers **out, const struct workers_options *o,
@@ -104,6 +110,11 @@ enum err_code workers_call_one(struct workers *w, int rank, const struct worker_
 enum err_code workers_finish(struct workers *w, struct err *err) ERR_USED;
 /* Ends what still runs and frees everything. Safe on NULL. */
 void workers_close(struct workers *w);
+
+/* The last word of a run over several hosts is said. A launcher may end all of its processes as
+ * soon as one has ended badly, so those of ranks that did wait for this, or for the end of this
+ * process, though their ranks are gone with workers_close(). */
+void workers_release(void);
 
 int workers_world(const struct workers *w);
 /* -1 when it has ended. */

@@ -1,7 +1,8 @@
-/* workers_launch.c: ranks that a launcher has started, all on one host: rank 0 leads as the parent
- * of all (its own part of the work is done by a child of its), the others become workers. They meet
- * by rendezvous.h; then each comes to a local socket of rank 0's, which is its wire from there on,
- * and gets the shared memory through it. See workers.h. */
+/* workers_launch.c: ranks that a launcher has started: rank 0 leads as the parent of all (its own
+ * part of the work is done by a child of its), the others become workers. They meet by
+ * rendezvous.h. On one host each then comes to a local socket of rank 0's, which is its wire from
+ * there on, and gets the shared memory through it; on several each becomes a keeper
+ * (worker_keeper.c). See workers.h. */
 #include "core/check.h"
 #include "harness/rendezvous.h"
 #include "harness/session.h"
@@ -22,7 +23,7 @@
 
 enum { DOOR_NAME = 64, SHARED = 2 /* board, collectives */, PORT_FIRST = 20000, PORTS = 20000 };
 
-/* Where rank 0 waits for the others: a name that no file has. */
+/* Where rank 0 waits for the others: a name that no file has; "": they are on several hosts. */
 struct door {
     char name[DOOR_NAME];
 };
@@ -54,19 +55,19 @@ static void find_address(struct launch *l)
 
 /* ---- rank 0 ---- */
 
-static enum err_code check_hosts(const struct rendezvous *r, struct err *err)
+/* Whether the ranks share no memory: by the user's word, the launcher's, or their own. */
+static enum err_code choose(const struct launch *l, struct rendezvous *r, bool *far,
+                            struct err *err)
 {
-    char own[RENDEZVOUS_HOST] = "?";
-    (void)gethostname(own, sizeof own - 1);
-    for (int i = 1; i < r->world; i++) {
-        if (strcmp(r->host[i], own) == 0) continue;
-        err_set(err, ERR_PROCESS,
-                "launcher|rank %d|on host %s|on %s, as rank 0: ranks share memory", i, r->host[i],
-                own);
-        err->rank = i;
-        return err->code;
-    }
-    return ERR_OK;
+    int elsewhere = rendezvous_elsewhere(r);
+    *far = l->transport == LAUNCH_TCP ||
+           (l->transport == LAUNCH_ANY && (launch_apart(l) || elsewhere >= 0));
+    if (*far || elsewhere < 0) return ERR_OK;
+    err_set(err, ERR_PROCESS, "launcher|rank %d|on host %s|on %s, as rank 0: ASSAY_TRANSPORT=shm",
+            elsewhere, r->of[elsewhere].host, r->of[0].host);
+    err->rank = elsewhere;
+    rendezvous_refuse(r, err);
+    return err->code;
 }
 
 static int open_door(struct door *d, int world, struct err *err)
@@ -138,20 +139,37 @@ static enum err_code take_all_in(struct workers *w, int door, double until, stru
     return err->code;
 }
 
+static enum err_code adopt_near(struct workers *w, struct rendezvous *r, double until,
+                                struct err *err)
+{
+    struct door door = {""};
+    int fd = open_door(&door, w->o.world, err);
+    if (fd < 0) {
+        rendezvous_refuse(r, err);
+        return err->code;
+    }
+    if (rendezvous_share(r, &door, sizeof door, w->o.launch_s, err) == ERR_OK)
+        (void)!take_all_in(w, fd, until, err);
+    close(fd);
+    return err->code;
+}
+
 enum err_code workers_adopt(struct workers *w, struct err *err)
 {
     struct rendezvous r;
-    struct door door = {""};
+    struct door none = {""};
     struct launch l = *w->o.launch;
-    int fd = -1;
     double until = clock_seconds() + w->o.launch_s;
+    bool far;
     CHECK(l.rank == 0 && l.world == w->o.world);
     find_address(&l);
-    if (rendezvous_meet(&r, &l, w->o.launch_s, err) == ERR_OK && check_hosts(&r, err) == ERR_OK &&
-        (fd = open_door(&door, l.world, err)) >= 0 &&
-        rendezvous_share(&r, &door, sizeof door, w->o.launch_s, err) == ERR_OK)
-        (void)!take_all_in(w, fd, until, err);
-    if (fd >= 0) close(fd);
+    if (rendezvous_meet(&r, &l, w->o.launch_s, err) == ERR_OK &&
+        choose(&l, &r, &far, err) == ERR_OK) {
+        if (!far)
+            (void)!adopt_near(w, &r, until, err);
+        else if (rendezvous_share(&r, &none, sizeof none, w->o.launch_s, err) == ERR_OK)
+            (void)!workers_adopt_far(w, &r, err);
+    }
     rendezvous_close(&r);
     return err->code;
 }
@@ -196,6 +214,16 @@ static enum err_code enter(const struct launch *l, const struct door *door, doub
     return ERR_OK;
 }
 
+/* The rank itself, in this process. */
+static int become_worker(const struct worker_place *place, const struct worker_task *tasks)
+{
+    struct place_words words;
+    char *argv[PLACE_WORDS + 3] = {"assay", "worker"};
+    worker_place_write(place, &words);
+    memcpy(argv + 2, words.word, sizeof *argv * (size_t)(words.count + 1));
+    return worker_main(words.count + 2, argv, tasks);
+}
+
 int worker_launched(const struct launch *launch, double wait_s, const struct worker_task *tasks)
 {
     struct launch l = *launch;
@@ -206,18 +234,20 @@ int worker_launched(const struct launch *launch, double wait_s, const struct wor
     struct err err = ERR_INIT;
     char line[ERR_LINE];
     find_address(&l);
+    int status = -1;
     if (rendezvous_meet(&r, &l, wait_s, &err) == ERR_OK &&
-        rendezvous_share(&r, &door, sizeof door, wait_s, &err) == ERR_OK)
-        (void)!enter(&l, &door, clock_seconds() + wait_s, &wire, &place, &err);
+        rendezvous_share(&r, &door, sizeof door, wait_s, &err) == ERR_OK) {
+        if (door.name[0])
+            (void)!enter(&l, &door, clock_seconds() + wait_s, &wire, &place, &err);
+        else
+            status = worker_keeper(&r, wait_s);
+    }
     rendezvous_close(&r);
     wire_free(&wire);
+    if (status >= 0) return status;
     if (err.code != ERR_OK) {
         fprintf(stderr, "assay: error: %s\n", err_line(&err, line, sizeof line));
         return err_exit(err.code);
     }
-    struct place_words words;
-    char *argv[PLACE_WORDS + 3] = {"assay", "worker"};
-    worker_place_write(&place, &words);
-    memcpy(argv + 2, words.word, sizeof *argv * (size_t)(words.count + 1));
-    return worker_main(words.count + 2, argv, tasks);
+    return become_worker(&place, tasks);
 }

@@ -78,7 +78,9 @@ static void add_place(const struct workers *w, int rank, struct envelope *e)
     struct board_place p;
     e->batch = w->batch;
     snprintf(e->samples, sizeof e->samples, "%s", w->samples);
-    if (!board_read(&w->board, rank, &p)) return;
+    /* Of a rank on another host nothing may have come yet in this call. */
+    if (w->request) snprintf(e->op, sizeof e->op, "%s", w->request->task);
+    if (!board_read(&w->board, rank, &p) || (w->rank[rank].far && p.call != w->call)) return;
     e->layer = p.layer;
     e->sample = p.sample;
     e->line = (int)p.line;
@@ -114,7 +116,8 @@ static void set_failed(struct workers *w, struct rank *r, enum worker_outcome o)
     if (outcomes[o].ends) w->broken = true;
     if (w->failed_at > 0) return;
     w->failed_at = clock_seconds();
-    collective_shm_stop(&w->shm, by);
+    collective_shm_stop(&w->shm, w->call, by);
+    workers_far_stop(w, by);
 }
 
 /* Whether a weightier failure of the rank is known; its end is then a note to it. */
@@ -135,6 +138,7 @@ static enum worker_outcome refine(const struct workers *w, const struct rank *r,
                                   enum worker_outcome o)
 {
     bool killed = o == WORKER_SIGNALED && WTERMSIG(r->status) == SIGKILL;
+    if (killed && r->far) return r->there.oom ? WORKER_OOM : o;
     if (killed && w->kills >= 0 && workers_kills(w->oom) > w->kills) return WORKER_OOM;
     return o == WORKER_EXITED && r->cut[0] ? WORKER_BROKEN : o;
 }
@@ -162,7 +166,9 @@ void workers_fail(struct workers *w, struct rank *r, enum worker_outcome o, cons
     e->pid = r->had;
     e->clock_ns = failed_ns(w, r, o);
     add_place(w, r->rank, e);
-    err_set(&e->err, ERR_PROCESS, "worker|rank %d %s|%s|%s", r->rank, outcomes[o].name, found,
+    if (r->host[0]) snprintf(e->host, sizeof e->host, "%s", r->host);
+    err_set(&e->err, ERR_PROCESS, "worker|rank %d%s%s %s|%s|%s", r->rank, r->host[0] ? " on " : "",
+            r->host, outcomes[o].name, found,
             w->closing ? "an end with status 0" : outcomes[o].wanted);
     e->err.rank = r->rank;
     set_failed(w, r, o);
@@ -176,6 +182,7 @@ void workers_fail_envelope(struct workers *w, struct rank *r, const struct envel
         return;
     }
     r->failure.envelope = *e;
+    r->failure.envelope.clock_ns += r->there.skew_ns;
     set_failed(w, r, WORKER_ERROR);
 }
 

@@ -27,7 +27,8 @@
 struct child {
     const char *program;
     char *const *argv;
-    int keep[3]; /* descriptors that the rank inherits */
+    const int *keep; /* [kept] descriptors that the rank inherits */
+    int kept;
     int err_fd;
     pid_t parent;
 };
@@ -49,15 +50,17 @@ static void become_rank(const struct child *c)
 #ifdef SYS_close_range
     syscall(SYS_close_range, 3U, ~0U, 4U /* CLOSE_RANGE_CLOEXEC */);
 #endif
-    for (int i = 0; i < 3; i++) fcntl(c->keep[i], F_SETFD, 0);
+    for (int i = 0; i < c->kept; i++) fcntl(c->keep[i], F_SETFD, 0);
     execv(c->program, c->argv);
     _exit(CANNOT_RUN);
 }
 
-static enum err_code open_ends(int sockets[2], int pipes[2], struct err *err)
+/* `given`: the rank's end of its wire, where it is made already. */
+static enum err_code open_ends(int given, int sockets[2], int pipes[2], struct err *err)
 {
-    sockets[0] = sockets[1] = pipes[0] = pipes[1] = -1;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0 ||
+    sockets[0] = pipes[0] = pipes[1] = -1;
+    sockets[1] = given;
+    if ((given < 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) ||
         pipe2(pipes, O_CLOEXEC) != 0)
         return err_sys(err, errno, "start a rank|its socket and pipe");
     fcntl(pipes[0], F_SETFL, O_NONBLOCK);
@@ -69,42 +72,71 @@ static void shut(int fd)
     if (fd >= 0) close(fd);
 }
 
-enum err_code workers_start_rank(struct workers *w, int rank, struct err *err)
+static struct worker_place place_of(const struct workers *w, int rank, int socket)
+{
+    struct worker_place p = {.rank = rank,
+                             .world = w->o.world,
+                             .socket = socket,
+                             .board = w->board.segment.fd,
+                             .shm = w->shm.segment.fd,
+                             .window = w->shm.window,
+                             .collective_s = w->o.collective_s,
+                             .parent = w->parent,
+                             .far = w->far,
+                             .fault = w->fault,
+                             .oom = w->oom};
+    memcpy(p.mesh, w->mesh.peer, sizeof p.mesh);
+    memcpy(p.host, w->mesh.host, sizeof p.host);
+    return p;
+}
+
+/* Returns how many. */
+static int kept_of(const struct worker_place *p, int keep[3 + COLLECTIVE_RANKS])
+{
+    int n = 0;
+    keep[n++] = p->socket;
+    keep[n++] = p->board;
+    keep[n++] = p->shm;
+    for (int i = 0; p->far && i < p->world; i++) {
+        if (p->mesh[i] >= 0) keep[n++] = p->mesh[i];
+    }
+    return n;
+}
+
+static pid_t start(const struct workers *w, int rank, int socket, int err_fd)
+{
+    const struct worker_place place = place_of(w, rank, socket);
+    struct place_words words;
+    char *argv[PLACE_WORDS + 3] = {w->program, "worker"};
+    int keep[3 + COLLECTIVE_RANKS], kept = kept_of(&place, keep);
+    worker_place_write(&place, &words);
+    memcpy(argv + 2, words.word, sizeof *argv * (size_t)(words.count + 1));
+    const struct child child = {w->program, argv, keep, kept, err_fd, w->parent};
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) become_rank(&child);
+    return pid;
+}
+
+enum err_code workers_start_rank(struct workers *w, int rank, int given, struct err *err)
 {
     struct rank *r = &w->rank[rank];
     int sockets[2], pipes[2];
-    char peer[WIRE_PEER], *argv[PLACE_WORDS + 3];
-    struct place_words words;
-    if (open_ends(sockets, pipes, err) != ERR_OK) {
+    char peer[WIRE_PEER];
+    if (open_ends(given, sockets, pipes, err) != ERR_OK) {
         shut(sockets[0]);
         shut(sockets[1]);
         return err_note(err, "rank %d", rank);
     }
-    const struct worker_place place = {.rank = rank,
-                                       .world = w->o.world,
-                                       .socket = sockets[1],
-                                       .board = w->board.segment.fd,
-                                       .shm = w->shm.segment.fd,
-                                       .window = w->shm.window,
-                                       .collective_s = w->o.collective_s,
-                                       .parent = w->parent,
-                                       .fault = w->fault,
-                                       .oom = w->oom};
-    worker_place_write(&place, &words);
-    argv[0] = w->program;
-    argv[1] = "worker";
-    memcpy(argv + 2, words.word, sizeof *argv * (size_t)(words.count + 1));
-    const struct child child = {
-        w->program, argv, {place.socket, place.board, place.shm}, pipes[1], w->parent};
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) become_rank(&child);
+    pid_t pid = start(w, rank, sockets[1], pipes[1]);
     int failed = errno;
     close(sockets[1]);
     close(pipes[1]);
-    snprintf(peer, sizeof peer, "rank %d", rank);
-    wire_init(&r->wire, sockets[0], peer);
-    wire_slice(&r->wire, 1e-3 * WORKERS_TICK_MS);
+    if (sockets[0] >= 0) {
+        snprintf(peer, sizeof peer, "rank %d", rank);
+        wire_init(&r->wire, sockets[0], peer);
+        wire_slice(&r->wire, 1e-3 * WORKERS_TICK_MS);
+    }
     r->err_fd = pipes[0];
     r->pid = r->had = pid;
     if (pid < 0) return err_sys(err, failed, "start a rank|rank %d of %d", rank, w->o.world);
@@ -128,8 +160,12 @@ static void reap(struct rank *r)
     }
 }
 
-void workers_end_rank(struct rank *r)
+void workers_end_rank(struct workers *w, struct rank *r)
 {
+    if (r->far) {
+        workers_far_end(w, r);
+        return;
+    }
     if (r->pid > 0) {
         kill(r->pid, SIGKILL);
         if (!r->adopted) reap(r);

@@ -87,6 +87,15 @@ static void take_part(struct workers *w, struct rank *r, const struct wire_messa
         workers_fail(w, r, WORKER_BROKEN, err_line(&err, line, sizeof line));
 }
 
+static void take_hello(struct rank *r, const struct wire_message *m)
+{
+    int64_t there_ns;
+    r->state = RANK_IDLE;
+    if (!r->far || m->bytes != sizeof there_ns) return;
+    memcpy(&there_ns, m->data, sizeof there_ns);
+    workers_far_clock(r, there_ns);
+}
+
 static void take_message(struct workers *w, struct rank *r, const struct wire_message *m)
 {
     char text[ERR_PART];
@@ -94,7 +103,7 @@ static void take_message(struct workers *w, struct rank *r, const struct wire_me
         snprintf(text, sizeof text, "a message in the name of rank %d", m->rank);
         workers_fail(w, r, WORKER_WRONG_RANK, text);
     } else if (m->kind == WIRE_HELLO && r->state == RANK_STARTING) {
-        r->state = RANK_IDLE;
+        take_hello(r, m);
     } else if (m->kind == WIRE_PART && m->call == w->call) {
         take_part(w, r, m);
     } else if (m->kind != WIRE_REPLY && m->kind != WIRE_ERROR) {
@@ -178,6 +187,27 @@ static void take_adopted_end(struct workers *w, struct rank *r)
     workers_fail(w, r, WORKER_EXITED, "ended; with which status, its launcher knows");
 }
 
+static void take_status(struct workers *w, struct rank *r)
+{
+    int status = r->status;
+    if (w->closing && WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+    workers_fail(w, r, WIFSIGNALED(status) ? WORKER_SIGNALED : WORKER_EXITED, NULL);
+}
+
+/* On another host: its keeper says so, on another connection than what the rank itself sent. */
+static void take_far_end(struct workers *w, struct rank *r)
+{
+    read_messages(w, r);
+    if (!workers_far_over(r)) return;
+    r->pid = -1;
+    if (!r->there.lost)
+        take_status(w, r);
+    else
+        workers_fail(w, r, WORKER_EXITED,
+                     "its connection has ended: the process that was started there is gone, or its "
+                     "host");
+}
+
 /* The process has ended: what it sent and wrote before counts first. */
 static void take_end(struct workers *w, struct rank *r)
 {
@@ -194,8 +224,7 @@ static void take_end(struct workers *w, struct rank *r)
     r->pidfd = -1;
     read_messages(w, r);
     drain_stderr(r);
-    if (w->closing && WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-    workers_fail(w, r, WIFSIGNALED(status) ? WORKER_SIGNALED : WORKER_EXITED, NULL);
+    take_status(w, r);
 }
 
 /* ---- the loop ---- */
@@ -234,9 +263,15 @@ static void serve(struct workers *w, int ms)
         if (p[k].revents & POLLOUT) send_pending(w, r);
         if (p[k].revents & ~POLLOUT) read_messages(w, r);
     }
-    for (int i = 0; i < w->o.world && p[n].revents; i++) {
-        drain_stderr(&w->rank[i]);
-        if (w->rank[i].pid > 0) take_end(w, &w->rank[i]);
+    for (int i = 0; i < w->o.world; i++) {
+        struct rank *r = &w->rank[i];
+        if (r->far) {
+            workers_far_serve(w, r);
+            if (r->pid > 0 && r->there.ended) take_far_end(w, r);
+        } else if (p[n].revents) {
+            drain_stderr(r);
+            if (r->pid > 0) take_end(w, r);
+        }
     }
 }
 

@@ -3,13 +3,17 @@
 
 #include "core/text.h"
 #include "harness/session.h"
+#include "tests/net.h"
 
 #include <errno.h>
 #include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -213,10 +217,202 @@ static const struct worker_task tasks[] = {
     {"end dirty", end_dirty}, {"pieces", pieces},     {NULL, NULL},
 };
 
+/* ---- ranks of several hosts ---- */
+
+enum { KEEPER_S = 30, SHIFT_S = 1000 /* of the clock, from host to host */ };
+
+/* Rank 0 is on this host, 1 and 2 on the next one, and so on. */
+static int host_of(int rank)
+{
+    return (rank + 1) / 2;
+}
+
+static struct {
+    bool on, named, shifted; /* hosts have names of their own, and clocks */
+    int world, port;
+    pid_t pid[COLLECTIVE_RANKS];
+    int status[COLLECTIVE_RANKS];
+    struct launch launch;
+} apart;
+
+static struct launch launch_of(int rank, int world, int port)
+{
+    struct launch l = {.by = "test",
+                       .rank = rank,
+                       .world = world,
+                       .local_rank = -1,
+                       .local_world = -1,
+                       .port = port,
+                       .hosts = -1,
+                       .transport = LAUNCH_TCP};
+    snprintf(l.host, sizeof l.host, "127.0.0.1");
+    return l;
+}
+
+static const char *own_host(void)
+{
+    static char name[64];
+    (void)gethostname(name, sizeof name - 1);
+    return name;
+}
+
+const char *ranks_host(int rank)
+{
+    static char name[32];
+    if (!apart.named || rank == 0) return own_host();
+    snprintf(name, sizeof name, "node%d", host_of(rank));
+    return name;
+}
+
+const char *ranks_who(int rank)
+{
+    static char text[4][64];
+    static int next;
+    char *at = text[next++ % 4];
+    snprintf(at, sizeof text[0], "rank %d%s%s", rank, apart.on ? " on " : "",
+             apart.on ? ranks_host(rank) : "");
+    return at;
+}
+
+static int number_in(const char *word)
+{
+    int64_t v = -1;
+    (void)text_int(word, &v);
+    return (int)v;
+}
+
+/* The process that a launcher would have started: "keeper RANK WORLD PORT". */
+static int be_keeper(char **argv)
+{
+    int rank = number_in(argv[2]);
+    struct launch l = launch_of(rank, number_in(argv[3]), number_in(argv[4]));
+    char name[32];
+    snprintf(name, sizeof name, "node%d", host_of(rank));
+    if (unshare(CLONE_NEWUTS) == 0 && sethostname(name, strlen(name)) != 0) return 1;
+    return worker_launched(&l, KEEPER_S, tasks);
+}
+
+/* The next program of this process has its monotonic clock that much ahead. Kernels before 6.0 give
+ * it to children alone: there the look at it says no. */
+static bool shift_clock(int seconds)
+{
+    FILE *f = unshare(CLONE_NEWTIME) == 0 ? fopen("/proc/self/timens_offsets", "w") : NULL;
+    bool written = f && fprintf(f, "monotonic %d 0\n", seconds) > 0;
+    return f && fclose(f) == 0 && written;
+}
+
+/* "clock SECONDS": whether it is later than that by about a shift. */
+static int look_at_clock(char **argv)
+{
+    return clock_seconds() > number_in(argv[2]) + SHIFT_S / 2 ? 0 : 1;
+}
+
+static bool may_shift_clocks(void)
+{
+    int status;
+    char now[32];
+    snprintf(now, sizeof now, "%.0f", clock_seconds());
+    pid_t pid = fork();
+    if (pid == 0 && shift_clock(SHIFT_S))
+        execl("/proc/self/exe", "ranks", "clock", now, (char *)NULL);
+    if (pid == 0) _exit(1);
+    return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+static pid_t start_keeper(int rank)
+{
+    char words[3][16];
+    pid_t pid = fork();
+    if (pid != 0) return pid;
+    snprintf(words[0], sizeof words[0], "%d", rank);
+    snprintf(words[1], sizeof words[1], "%d", apart.world);
+    snprintf(words[2], sizeof words[2], "%d", apart.port);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (apart.shifted && !shift_clock(SHIFT_S * host_of(rank))) _exit(126);
+    if (!getenv("RANKS_LOUD")) dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+    execl("/proc/self/exe", "ranks", "keeper", words[0], words[1], words[2], (char *)NULL);
+    _exit(127);
+}
+
+static bool may_name_hosts(void)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) _exit(unshare(CLONE_NEWUTS) != 0 || sethostname("node1", 5) != 0);
+    return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+int ranks_near(void **state)
+{
+    apart.on = false;
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+    return ranks_setup(state);
+}
+
+int ranks_apart(void **state)
+{
+    apart.on = true;
+    apart.named = may_name_hosts();
+    apart.shifted = may_shift_clocks();
+    /* A rank that outlives its keeper becomes a child of this process, and is seen. */
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    return ranks_setup(state);
+}
+
+bool ranks_are_apart(void)
+{
+    return apart.on;
+}
+
+pid_t ranks_keeper(int rank)
+{
+    return apart.pid[rank];
+}
+
+int ranks_keeper_status(int rank)
+{
+    return apart.status[rank];
+}
+
+void ranks_start_keepers(struct workers_options *o)
+{
+    apart.world = o->world;
+    apart.port = net_free_port();
+    apart.launch = launch_of(0, o->world, apart.port);
+    for (int i = 1; i < o->world; i++) apart.pid[i] = start_keeper(i);
+    o->launch = &apart.launch;
+}
+
+/* They end by themselves. */
+void ranks_wait_for_keepers(void)
+{
+    workers_release();
+    for (int i = 1; i < apart.world; i++) {
+        if (apart.pid[i] > 0) waitpid(apart.pid[i], &apart.status[i], 0);
+        apart.pid[i] = 0;
+    }
+    /* A rank whose keeper was killed has become a child of this process: it ends too, or is seen as
+     * a trace. */
+    for (int tries = 0; apart.on && tries < 500; tries++) {
+        pid_t got = waitpid(-1, NULL, WNOHANG);
+        if (got < 0) break;
+        if (got == 0) nap(10);
+    }
+    apart.world = 0;
+}
+
 /* ---- for tests ---- */
 
 bool ranks_main(int argc, char **argv, int *status)
 {
+    if (argc == 5 && strcmp(argv[1], "keeper") == 0) {
+        *status = be_keeper(argv);
+        return true;
+    }
+    if (argc == 3 && strcmp(argv[1], "clock") == 0) {
+        *status = look_at_clock(argv);
+        return true;
+    }
     if (argc < 2 || strcmp(argv[1], "worker") != 0) return false;
     *status = worker_main(argc, argv, tasks);
     return true;
@@ -288,6 +484,7 @@ int ranks_teardown(void **state)
     (void)state;
     workers_close(seen.open);
     seen.open = NULL;
+    ranks_wait_for_keepers();
     return 0;
 }
 
@@ -302,7 +499,9 @@ void ranks_assert_no_traces(void)
 struct workers *ranks_open(const struct workers_options *o)
 {
     struct err err = ERR_INIT;
-    (void)!workers_open(&seen.open, o, &err);
+    struct workers_options own = *o;
+    if (apart.on && o->world > 1) ranks_start_keepers(&own);
+    (void)!workers_open(&seen.open, &own, &err);
     assert_ok(&err);
     assert_non_null(seen.open);
     return seen.open;
@@ -312,6 +511,7 @@ void ranks_close(struct workers *w)
 {
     workers_close(w);
     seen.open = NULL;
+    ranks_wait_for_keepers();
     ranks_assert_no_traces();
 }
 
@@ -320,5 +520,7 @@ void ranks_finish(struct workers *w)
     struct err err = ERR_INIT;
     (void)!workers_finish(w, &err);
     assert_ok(&err);
+    int far = apart.world;
     ranks_close(w);
+    for (int i = 1; i < far; i++) assert_int_equal(apart.status[i], 0);
 }

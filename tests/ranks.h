@@ -1,5 +1,9 @@
 /* ranks.h: a test program that is its own ranks. Its main() gives ranks_main() the first look; the
- * tasks below are what a rank can be asked for. */
+ * tasks of ranks.c are what a rank can be asked for.
+ *
+ * From ranks_apart() on they are started as a launcher starts them on several hosts: a process
+ * each, two on a host, which is one by its name and its monotonic clock where this process may give
+ * those, else by our word. */
 #ifndef ASSAY_TESTS_RANKS_H
 #define ASSAY_TESTS_RANKS_H
 
@@ -8,6 +12,22 @@
 
 /* True: this process was a rank, *status is its exit status. */
 bool ranks_main(int argc, char **argv, int *status);
+
+/* For cmocka: whose ranks the next tests are. */
+int ranks_near(void **state);
+int ranks_apart(void **state);
+bool ranks_are_apart(void);
+/* The name of a rank's host, when they are apart. */
+const char *ranks_host(int rank);
+/* "rank 2", or "rank 2 on node1" when they are apart; good until the next three. */
+const char *ranks_who(int rank);
+/* Its keeper's process, and how that has ended once ranks_close() is done; rank 1 or above. */
+pid_t ranks_keeper(int rank);
+int ranks_keeper_status(int rank);
+
+/* Both as ranks_open() and ranks_close() do it: for a test whose rank 0 is another process. */
+void ranks_start_keepers(struct workers_options *o);
+void ranks_wait_for_keepers(void);
 
 /* Short deadlines, stderr kept and not passed on. */
 struct workers_options ranks_options(int world);

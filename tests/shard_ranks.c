@@ -128,8 +128,8 @@ static void be_rank(const struct shard_run *r, struct shared *shared, int fd, in
     alarm(2 * DEADLINE_S);
     if (collective_shm_attach(&shm, dup(fd), rank, world, WINDOW, err) == ERR_OK) {
         collective_shm_open(&all, &shm, DEADLINE_S);
-        collective_shm_join(&shm);
-        if (run_part(r, shared, &all, err) != ERR_OK) collective_shm_stop(&shm, rank);
+        collective_shm_join(&shm, 0);
+        if (run_part(r, shared, &all, err) != ERR_OK) collective_shm_stop(&shm, 0, rank);
     }
     atomic_store(&shared->ended[rank], 1);
     _exit(0);
@@ -174,7 +174,6 @@ void shard_ranks_run(const struct shard_run *r, struct shard_outcome *out)
     for (int i = 0; i < world; i++) s->err[i] = (struct err)ERR_INIT;
     (void)!collective_shm_make(&starter, world, WINDOW, &err);
     assert_ok(&err);
-    collective_shm_begin(&starter);
     fflush(NULL);
     for (int i = 0; i < world; i++) {
         pid_t pid = fork();

@@ -35,6 +35,10 @@ static void read__gives_the_last_place_that_was_written(void **state)
     assert_true(ending > 0);
     board_ending(&b, 1); /* the first one counts */
     assert_true(board_ending_ns(&a, 1) == ending);
+    p.line = 8; /* of another host, whose times are told */
+    board_put(&a, 2, &p, 5000, 7000);
+    assert_true(board_read(&b, 2, &got) && got.line == 8);
+    assert_true(board_alive_ns(&b, 2) == 5000 && board_ending_ns(&b, 2) == 7000);
     board_free(&a);
     board_free(&b);
 }

@@ -1,8 +1,11 @@
-/* test_collective.c: the collectives over shared memory, ranks as threads of this process (each
- * with its own mapping): sums in rank order with stated rounding, groups, sizes around the window,
- * and every way in which ranks can disagree. */
+/* test_collective.c: the collectives over shared memory and over TCP, ranks as threads of this
+ * process (each with its own mapping or connections): sums in rank order with stated rounding,
+ * groups, sizes around the window, and every way in which ranks can disagree. Every test runs over
+ * both: what is written here is what a transport must do. */
 #include "core/collective.h"
 #include "harness/collective_shm.h"
+#include "harness/collective_tcp.h"
+#include "tests/net.h"
 #include "tests/support.h"
 
 #include <math.h>
@@ -18,6 +21,7 @@ enum { MOST = 8, WINDOW = 4096 };
 struct member {
     struct collective c;
     struct collective_shm shm;
+    struct collective_tcp tcp;
     struct err err;
     void (*body)(struct member *m);
     void *ctx;
@@ -25,6 +29,10 @@ struct member {
 
 static struct collective_shm starter;
 static struct member members[MOST];
+static bool over_tcp;
+
+static const char hosts[COLLECTIVE_RANKS][COLLECTIVE_HOST] = {"h0", "h1", "h2", "h3",
+                                                              "h4", "h5", "h6", "h7"};
 
 static void *run(void *m)
 {
@@ -43,18 +51,25 @@ static void together_within(int world, double deadline_s, void (*body)(struct me
 {
     pthread_t thread[MOST];
     struct err err = ERR_INIT;
+    int fd[MOST][MOST];
     (void)!collective_shm_make(&starter, world, WINDOW, &err);
     assert_ok(&err);
+    if (over_tcp) net_mesh(world, &fd[0][0], MOST);
     for (int r = 0; r < world; r++) {
         struct member *m = &members[r];
         *m = (struct member){.err = ERR_INIT, .body = body, .ctx = ctx};
         (void)!collective_shm_attach(&m->shm, dup(starter.segment.fd), r, world, WINDOW, &m->err);
         assert_ok(&m->err);
         collective_shm_open(&m->c, &m->shm, deadline_s);
+        if (!over_tcp) continue;
+        (void)!collective_tcp_make(&m->tcp, &m->shm, fd[r], hosts, WINDOW, &m->err);
+        assert_ok(&m->err);
+        collective_tcp_open(&m->c, &m->tcp, deadline_s);
     }
     for (int r = 0; r < world; r++)
         assert_int_equal(pthread_create(&thread[r], NULL, run, &members[r]), 0);
     for (int r = 0; r < world; r++) pthread_join(thread[r], NULL);
+    for (int r = 0; r < world; r++) collective_tcp_free(&members[r].tcp);
     for (int r = 0; r < world; r++) collective_shm_free(&members[r].shm);
     collective_shm_free(&starter);
 }
@@ -326,7 +341,7 @@ static void member__that_does_not_come_is_named_at_the_deadline(void **state)
     assert_ok(&members[1].err);
     for (int r = 0; r < 3; r += 2) {
         assert_err(&members[r].err, ERR_PROCESS, "collective", "waits for rank 1",
-                   "not come in 0.2 s: 1", "all");
+                   over_tcp ? "not come in 0.2 s: 1 on h1" : "not come in 0.2 s: 1", "all");
         assert_int_equal(members[r].err.rank, 1);
     }
 }
@@ -335,14 +350,14 @@ static void stopped_body(struct member *m)
 {
     if (m->c.rank == 1) {
         nap(20);
-        collective_shm_stop(&starter, 1);
-        collective_shm_stop(&starter, 0); /* the first one counts */
+        collective_shm_stop(&starter, -1, 1);
+        collective_shm_stop(&starter, -1, 0); /* the first one counts */
     } else {
         (void)!collective_barrier(&m->c, "waits", &m->err);
     }
 }
 
-static void stop__calls_the_others_out_and_a_new_epoch_starts_afresh(void **state)
+static void stop__calls_the_others_out(void **state)
 {
     (void)state;
     together_within(3, 60, stopped_body, NULL);
@@ -350,6 +365,24 @@ static void stop__calls_the_others_out_and_a_new_epoch_starts_afresh(void **stat
         assert_err(&members[r].err, ERR_PROCESS, "collective", NULL, "rank 1 has failed", NULL);
         assert_int_equal(members[r].err.rank, 1);
     }
+}
+
+/* Rank 0 waits for rank 1, and somebody has given up on rank 0. */
+static void blamed_body(struct member *m)
+{
+    if (m->c.rank == 1) return;
+    if (m->c.rank == 0) collective_shm_stop(&starter, -1, 0);
+    (void)!collective_barrier(&m->c, "never", &m->err);
+}
+
+static void stop__leaves_the_blamed_rank_to_say_whom_it_waits_for(void **state)
+{
+    (void)state;
+    together_within(3, 0.2, blamed_body, NULL);
+    assert_err(&members[0].err, ERR_PROCESS, "collective", "rank 0 waits for rank 1", NULL, "all");
+    assert_int_equal(members[0].err.rank, 1);
+    assert_err(&members[2].err, ERR_PROCESS, "collective", NULL, "rank 0 has failed", NULL);
+    assert_int_equal(members[2].err.rank, 0);
 }
 
 /* What a rank says while it waits elsewhere; NULL: it is over. */
@@ -370,7 +403,7 @@ static void watch_body(struct member *m)
     if (strcmp(heard, "over") != 0) err_set(&m->err, ERR_DIFF, "watch|%s", heard);
     m->shm.waiting = NULL;
     (void)!collective_barrier(&m->c, "all have looked", &m->err);
-    if (m->c.rank == 1) collective_shm_stop(&starter, 1);
+    if (m->c.rank == 1) collective_shm_stop(&starter, -1, 1);
     for (int i = 0; i < 20000 && m->c.rank != 1; i++) {
         if (collective_watch(&m->c, "the device", &lost) != ERR_OK) break;
         nap(1);
@@ -392,48 +425,68 @@ static void watch__tells_of_a_wait_elsewhere__and_hears_of_a_rank_that_failed(vo
 
 static pthread_barrier_t gate; /* of the threads, not ours to test */
 
-static void epochs_body(struct member *m)
+static void calls_body(struct member *m)
 {
     double x = 1;
     struct err lost = ERR_INIT;
     if (m->c.rank == 0) {
-        collective_shm_stop(&starter, 0);
+        collective_shm_stop(&starter, -1, 0);
     } else {
         (void)!collective_barrier(&m->c, "stopped", &lost);
         if (lost.code != ERR_PROCESS) err_set(&m->err, ERR_DIFF, "stop|not seen");
     }
     pthread_barrier_wait(&gate); /* everybody is out of it */
-    if (m->c.rank == 0) collective_shm_begin(&starter);
-    pthread_barrier_wait(&gate);
-    collective_shm_join(&m->shm);
+    collective_shm_join(&m->shm, 0);
+    if (over_tcp) collective_tcp_join(&m->tcp);
     (void)!collective_all_reduce_sum(&m->c, "again", &x, 1, DT_F64, &m->err);
     if (m->err.code == ERR_OK && x != 3) err_set(&m->err, ERR_DIFF, "sum|x|%g|3", x);
 }
 
-static void epoch__makes_a_stopped_group_whole_again(void **state)
+static void next_call__makes_a_stopped_group_whole_again(void **state)
 {
     (void)state;
     pthread_barrier_init(&gate, NULL, 3);
-    together(3, epochs_body, NULL);
+    together(3, calls_body, NULL);
     pthread_barrier_destroy(&gate);
 }
+
+static int choose_shm(void **state)
+{
+    (void)state;
+    over_tcp = false;
+    return 0;
+}
+
+static int choose_tcp(void **state)
+{
+    (void)state;
+    over_tcp = true;
+    return 0;
+}
+
+#define BOTH(test)                                                                                 \
+    {#test " (shm)", test, choose_shm, NULL, NULL},                                                \
+    {                                                                                              \
+#test " (tcp)", test, choose_tcp, NULL, NULL                                               \
+    }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_reduce_sum__adds_in_rank_order_and_rounds_as_said),
-        cmocka_unit_test(all_reduce_sum__keeps_nan_and_infinity),
-        cmocka_unit_test(all_gather__puts_parts_of_any_size_in_order),
-        cmocka_unit_test(all_gather__works_in_place),
-        cmocka_unit_test(broadcast__gives_the_roots_bytes_to_all),
-        cmocka_unit_test(agree__names_the_rank_that_differs),
-        cmocka_unit_test(group__sums_over_its_members_alone),
-        cmocka_unit_test(group__refuses_what_is_none),
-        cmocka_unit_test(call__that_differs_is_named_on_every_rank),
-        cmocka_unit_test(member__that_does_not_come_is_named_at_the_deadline),
-        cmocka_unit_test(stop__calls_the_others_out_and_a_new_epoch_starts_afresh),
-        cmocka_unit_test(watch__tells_of_a_wait_elsewhere__and_hears_of_a_rank_that_failed),
-        cmocka_unit_test(epoch__makes_a_stopped_group_whole_again),
+        BOTH(all_reduce_sum__adds_in_rank_order_and_rounds_as_said),
+        BOTH(all_reduce_sum__keeps_nan_and_infinity),
+        BOTH(all_gather__puts_parts_of_any_size_in_order),
+        BOTH(all_gather__works_in_place),
+        BOTH(broadcast__gives_the_roots_bytes_to_all),
+        BOTH(agree__names_the_rank_that_differs),
+        BOTH(group__sums_over_its_members_alone),
+        BOTH(group__refuses_what_is_none),
+        BOTH(call__that_differs_is_named_on_every_rank),
+        BOTH(member__that_does_not_come_is_named_at_the_deadline),
+        BOTH(stop__calls_the_others_out),
+        BOTH(stop__leaves_the_blamed_rank_to_say_whom_it_waits_for),
+        BOTH(watch__tells_of_a_wait_elsewhere__and_hears_of_a_rank_that_failed),
+        BOTH(next_call__makes_a_stopped_group_whole_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,6 +106,10 @@ static void read__refuses_what_cannot_be(void **state)
         {{"RANK=0", "WORLD_SIZE=2", "PMI_RANK=0", "PMI_SIZE=4"},
          "two at once",
          "rank 0 of 4 by mpirun (PMI)"},
+        {{"RANK=0", "WORLD_SIZE=2", "ASSAY_RENDEZVOUS=node0"}, "ASSAY_RENDEZVOUS", "\"node0\""},
+        {{"RANK=0", "WORLD_SIZE=2", "ASSAY_RENDEZVOUS=:29500"}, "ASSAY_RENDEZVOUS", "\":29500\""},
+        {{"RANK=0", "WORLD_SIZE=2", "ASSAY_RENDEZVOUS=a:0"}, "ASSAY_RENDEZVOUS", "\"a:0\""},
+        {{"RANK=0", "WORLD_SIZE=2", "ASSAY_RENDEZVOUS=a:65536"}, "ASSAY_RENDEZVOUS", "a:65536"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct launch l;
@@ -117,29 +121,93 @@ static void read__refuses_what_cannot_be(void **state)
     }
 }
 
-/* Ranks share memory: several hosts are refused on every rank, by name, before anything waits. */
-static void hosts__are_one_or_refused(void **state)
+static void read__finds_where_to_meet_and_which_run_it_is(void **state)
+{
+    (void)state;
+    struct launch l = LAUNCHED("RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=node0", "MASTER_PORT=29500",
+                               "ASSAY_RENDEZVOUS=node7:1234", "TORCHELASTIC_USE_AGENT_STORE=True");
+    assert_string_equal(l.host, "node7");
+    assert_int_equal(l.port, 1234);
+    assert_string_equal(l.run, "");
+    assert_int_equal(l.transport, LAUNCH_ANY);
+    l = LAUNCHED("PMI_RANK=0", "PMI_SIZE=2", "ASSAY_RENDEZVOUS=[fd00::1]:1234",
+                 "ASSAY_TRANSPORT=tcp");
+    assert_string_equal(l.host, "fd00::1");
+    assert_int_equal(l.transport, LAUNCH_TCP);
+    /* torchrun's agent listens at the port that it tells. */
+    l = LAUNCHED("RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=node0", "MASTER_PORT=29500",
+                 "TORCHELASTIC_USE_AGENT_STORE=True", "TORCHELASTIC_RUN_ID=my run",
+                 "TORCHELASTIC_RESTART_COUNT=2", "ASSAY_TRANSPORT=shm");
+    assert_int_equal(l.port, 29501);
+    assert_string_equal(l.run, "my_run.2");
+    assert_int_equal(l.transport, LAUNCH_SHM);
+    l = LAUNCHED("RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=node0", "MASTER_PORT=65535",
+                 "TORCHELASTIC_USE_AGENT_STORE=True");
+    assert_int_equal(l.port, 65534);
+    l = LAUNCHED("RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=node0", "MASTER_PORT=29500",
+                 "TORCHELASTIC_USE_AGENT_STORE=False", "ASSAY_RUN=x");
+    assert_int_equal(l.port, 29500);
+    assert_string_equal(l.run, "x");
+    l = LAUNCHED("SLURM_PROCID=3", "SLURM_NTASKS=4", "SLURM_STEP_ID=1", "SLURM_JOB_ID=4711");
+    assert_string_equal(l.run, "4711.1");
+    l = LAUNCHED("OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=4", "PMIX_NAMESPACE=18738");
+    assert_string_equal(l.run, "18738");
+}
+
+static void transport__is_one_of_two(void **state)
+{
+    (void)state;
+    struct launch l;
+    struct err err = ERR_INIT;
+    set = (const char *const[]){"RANK=0", "WORLD_SIZE=2", "ASSAY_TRANSPORT=pigeon", NULL};
+    (void)!launch_read_from(&l, get, &err);
+    assert_err(&err, ERR_USAGE, "ASSAY_TRANSPORT", NULL, "pigeon", "shm or tcp");
+}
+
+#define MEETING "ASSAY_RENDEZVOUS=node1:29500"
+
+/* Several hosts need an address, and share no memory: else every rank refuses them, by name, before
+ * anything waits. */
+static void hosts__are_one_or_can_meet_or_are_refused(void **state)
 {
     (void)state;
     static const struct {
-        const char *set[7], *where, *found;
+        const char *set[8], *where, *found, *wanted;
     } rows[] = {
         {{"SLURM_PROCID=3", "SLURM_NTASKS=4", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_NODES=2",
           "SLURM_STEP_NODELIST=node[1-2]"},
          "srun: rank 3, on host",
-         "2 hosts: node[1-2]"},
+         "2 hosts: node[1-2], and nothing says where rank 0 can be reached",
+         "MASTER_PORT"},
+        {{"SLURM_PROCID=3", "SLURM_NTASKS=4", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_NODES=2",
+          "SLURM_STEP_NODELIST=node[1-2]", MEETING, "ASSAY_TRANSPORT=shm"},
+         "srun: rank 3, on host",
+         "2 hosts: node[1-2]",
+         "share"},
         {{"SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_STEP_ID=0", "SLURM_NNODES=4"},
          "srun: rank 0, on host",
-         "4 hosts"},
+         "4 hosts",
+         "ASSAY_RENDEZVOUS=HOST:PORT"},
         {{"RANK=5", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=4", "LOCAL_RANK=1"},
          "torchrun: rank 5, on host",
-         "4 of the 8 ranks on this host"},
+         "4 of the 8 ranks on this host",
+         "ASSAY_RENDEZVOUS"},
         {{"OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_SIZE=2"},
          "mpirun (Open MPI): rank 2, on host",
-         "2 of the 4 ranks on this host"},
-        {{"RANK=5", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=8"}, NULL, NULL},
-        {{"RANK=5", "WORLD_SIZE=8"}, NULL, NULL}, /* not said: they tell each other their hosts */
+         "2 of the 4 ranks on this host",
+         "ASSAY_RENDEZVOUS"},
+        {{"OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_SIZE=2",
+          MEETING},
+         NULL,
+         NULL,
+         NULL},
+        {{"RANK=5", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=8", "ASSAY_TRANSPORT=shm"}, NULL, NULL, NULL},
+        {{"RANK=5", "WORLD_SIZE=8"},
+         NULL,
+         NULL,
+         NULL}, /* not said: they tell each other their hosts */
         {{"SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_NODES=1"},
+         NULL,
          NULL,
          NULL},
     };
@@ -153,7 +221,7 @@ static void hosts__are_one_or_refused(void **state)
             assert_ok(&err);
             continue;
         }
-        assert_err(&err, ERR_USAGE, "launcher", rows[i].where, rows[i].found, "share memory");
+        assert_err(&err, ERR_USAGE, "launcher", rows[i].where, rows[i].found, rows[i].wanted);
         assert_non_null(strstr(err.where, own));
     }
 }
@@ -176,7 +244,9 @@ int main(void)
         cmocka_unit_test(read__takes_an_allocation_without_a_step_for_no_launcher),
         cmocka_unit_test(read__takes_two_launchers_that_agree),
         cmocka_unit_test(read__refuses_what_cannot_be),
-        cmocka_unit_test(hosts__are_one_or_refused),
+        cmocka_unit_test(read__finds_where_to_meet_and_which_run_it_is),
+        cmocka_unit_test(transport__is_one_of_two),
+        cmocka_unit_test(hosts__are_one_or_can_meet_or_are_refused),
         cmocka_unit_test(read__looks_at_the_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

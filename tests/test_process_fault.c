@@ -1,11 +1,13 @@
-/* test_process_fault.c: every fault proc.* in a real rank: caught, with the rank's name, the first
- * cause first, and nothing left behind. */
+/* test_process_fault.c: every fault proc.* in a real rank, of ranks of one host and of several:
+ * caught, with the rank's name and its host, the first cause first, and nothing left behind. */
 #include "core/fault.h"
+#include "harness/session.h"
 #include "tests/ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 enum { RANKS = 3, GUILTY = 1 };
 
@@ -35,7 +37,7 @@ static const struct row rows[] = {
     {"proc.late_reply@rank=1,ms=300", WORKER_LATE, "rank 1 replied after the deadline",
      "after its deadline of 1 s", 1},
     {"proc.not_reading@rank=1", WORKER_NOT_TAKEN, "rank 1 does not take its request",
-     "bytes of its request taken in 1 s: a full pipe", 1},
+     "s: a full pipe", 1},
     {"proc.empty_reply@rank=1", WORKER_EMPTY, "rank 1 sent an empty message", "no bytes", 0},
     {"proc.wrong_rank_reply@rank=1", WORKER_WRONG_RANK, "rank 1 replied in another rank's name",
      "in the name of rank 2", 0},
@@ -54,16 +56,33 @@ static const struct row rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
+static double began; /* the call */
+
+/* "rank 1 hangs", or "rank 1 on node1 hangs". */
+static void check_where(const char *wanted, const char *where)
+{
+    char text[ERR_PART];
+    const char *rest = wanted + strlen("rank 1");
+    snprintf(text, sizeof text, "%s%s", ranks_who(1), rest);
+    if (!strstr(where, text)) fail_msg("\"%s\" is not in \"%s\"", text, where);
+}
+
 static void check(const struct row *row, struct workers *w, const struct err *err)
 {
     const struct worker_failures *f = workers_failures(w);
     const struct worker_failure *first = &f->of[0];
     print_message("%s\n", row->fault);
-    assert_err(err, ERR_PROCESS, "worker", row->where, row->found, NULL);
+    assert_err(err, ERR_PROCESS, "worker", NULL, row->found, NULL);
+    check_where(row->where, err->where);
+    if (ranks_are_apart()) assert_string_equal(first->envelope.host, ranks_host(1));
     assert_int_equal(err->rank, GUILTY);
     assert_int_equal(first->envelope.rank, GUILTY);
     assert_int_equal(first->outcome, row->outcome);
     assert_false(first->consequence);
+    /* By this host's clock, whichever that host's is: hosts are SHIFT_S apart, tests are shorter.
+     */
+    double at = 1e-9 * (double)first->envelope.clock_ns;
+    assert_true(at > began - 100 && at < clock_seconds() + 100);
     assert_int_equal(first->envelope.batch, 0);
     assert_string_equal(first->envelope.samples, "0-3");
     assert_true(first->envelope.op[0] && first->envelope.pid > 0);
@@ -75,16 +94,21 @@ static void run_row(const struct row *row, const char *oom)
     struct err err = ERR_INIT;
     struct workers_options o = ranks_options(RANKS);
     bool big = strstr(row->fault, "not_reading") != NULL;
-    char *words = calloc(1, 1 << 21);
-    memset(words, 'x', (1 << 21) - 1);
+    size_t room = ranks_are_apart() ? 1 << 24 : 1 << 21; /* more than a pipe takes */
+    char *words = calloc(1, room);
+    assert_non_null(words);
+    memset(words, 'x', room - 1);
     o.fault = row->fault;
     o.oom = oom;
-    if (row->call_s > 0) o.call_s = row->call_s;
+    if (row->call_s > 0) o.call_s = row->call_s * (big && ranks_are_apart() ? 5 : 1);
     struct workers *w = ranks_open(&o);
+    began = clock_seconds();
     ranks_fail(w, big ? "echo" : "storm", big ? words : "0 12", &err);
     check(row, w, &err);
     assert_false(workers_usable(w));
     ranks_close(w);
+    for (int i = 1; i < RANKS && ranks_are_apart(); i++)
+        assert_int_equal(WEXITSTATUS(ranks_keeper_status(i)), 3);
     free(words);
 }
 
@@ -170,16 +194,37 @@ static void table__has_every_fault_of_a_process(void **state)
     assert_in_range(faults, 10, 100);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, folder_setup, folder_teardown)
+static int setup_near(void **state)
+{
+    return ranks_near(state) | folder_setup(state);
+}
+
+static int setup_apart(void **state)
+{
+    return ranks_apart(state) | folder_setup(state);
+}
+
+static int teardown(void **state)
+{
+    return ranks_teardown(state) | folder_teardown(state);
+}
+
+/* Ranks of one host, and ranks of several. */
+#define BOTH(f)                                                                                    \
+    {#f, f, setup_near, teardown, NULL},                                                           \
+    {                                                                                              \
+#f " (apart)", f, setup_apart, teardown, NULL                                              \
+    }
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup_near, teardown)
 
 int main(int argc, char **argv)
 {
     int status;
     if (ranks_main(argc, argv, &status)) return status;
     const struct CMUnitTest tests[] = {
-        TEST(fault__is_caught_and_named),
-        TEST(fault__of_a_collective__is_an_error_of_the_rank_that_drops_out),
-        TEST(fault__in_a_later_call_leaves_the_earlier_ones_alone),
+        BOTH(fault__is_caught_and_named),
+        BOTH(fault__of_a_collective__is_an_error_of_the_rank_that_drops_out),
+        BOTH(fault__in_a_later_call_leaves_the_earlier_ones_alone),
         TEST(fault__that_no_rank_can_read_stops_the_start),
         TEST(table__has_every_fault_of_a_process),
     };

@@ -1,5 +1,6 @@
 /* test_ranks_launch.c: ranks that somebody else has started, by the variables that torchrun and
- * srun set: they find each other, give what one process gives, and end with each other. */
+ * srun set: they find each other, give what one process gives, and end with each other. Those of
+ * several hosts: test_ranks_hosts.c */
 #include "tests/cli.h"
 
 #include <signal.h>
@@ -47,6 +48,7 @@ static void be_nobody(void)
                                         "MASTER_ADDR",
                                         "MASTER_PORT",
                                         "LOCAL_WORLD_SIZE",
+                                        "ASSAY_TRANSPORT",
                                         "SLURM_STEP_ID",
                                         "SLURM_PROCID",
                                         "SLURM_LOCALID",
@@ -103,20 +105,25 @@ static void forward__over_the_tasks_of_a_slurm_step__gives_the_taps_of_one_proce
     assert_true(largest_relative(many, one) <= 1e-12);
 }
 
-/* Each rank says so itself, at once: none waits for one of another host. */
+/* Where nothing says where they meet, or they are to share memory. Each rank says so itself, at
+ * once: none waits for one of another host. */
 static void ranks__on_two_hosts_are_refused(void **state)
 {
     const char *out = file_in(state, "out");
     be_task(1, 2);
     setenv("SLURM_STEP_NUM_NODES", "2", 1);
     setenv("SLURM_STEP_NODELIST", "node[1-2]", 1);
-    cli_refuses(state, ((struct refusal){2, "launcher", "srun: rank 1", "node[1-2]", "one host"}),
+    cli_refuses(state,
+                ((struct refusal){2, "launcher", "srun: rank 1", "node[1-2], and nothing says",
+                                  "ASSAY_RENDEZVOUS=HOST:PORT"}),
                 "forward", K25, "--tokens", "1,2", "--tp", "2", "--out", out);
     be_nobody();
     be(0, 2);
     setenv("LOCAL_WORLD_SIZE", "1", 1);
+    setenv("ASSAY_TRANSPORT", "shm", 1);
     cli_refuses(state,
-                ((struct refusal){2, "launcher", "torchrun: rank 0", "1 of the 2 ranks", NULL}),
+                ((struct refusal){2, "launcher", "torchrun: rank 0", "1 of the 2 ranks",
+                                  "ASSAY_TRANSPORT=shm"}),
                 "forward", K25, "--tokens", "1,2", "--tp", "2", "--out", out);
 }
 
@@ -136,7 +143,7 @@ static void rank_that_never_comes__is_named(void **state)
     be(1, 2);
     cli(&r, "forward", K25, "--tokens", TOKENS, "--tp", "2", "--rank-timeout", "1", "--out", out);
     assert_int_equal(r.status, 3);
-    assert_non_null(strstr(r.err, "rank 1 to rank 0 at 127.0.0.1"));
+    assert_non_null(strstr(r.err, " to rank 0 at 127.0.0.1"));
     cli_free(&r);
 }
 

@@ -3,6 +3,7 @@
 #include "harness/wire.h"
 
 #include "harness/session.h"
+#include "tests/net.h"
 #include "tests/support.h"
 
 #include <fcntl.h>
@@ -242,7 +243,7 @@ static void receive__names_what_is_wrong_with_a_header(void **state)
     header_is_refused(state, 0, 0x64636261, 4, "61 62 63 64, no frame");
     header_is_refused(state, 4, 9, 2, "version 9, of another build");
     header_is_refused(state, 6, 0, 2, "kind 0");
-    header_is_refused(state, 6, WIRE_KINDS, 2, "kind 8");
+    header_is_refused(state, 6, WIRE_KINDS, 2, "kind 13");
     header_is_refused(state, 12, 9, 2, "9 segments in 5 bytes");
     header_is_refused(state, 12, 1, 2, "1 segments in 5 bytes");
     header_is_refused(state, 24, UINT64_MAX, 8, "18446744073709551615 bytes");
@@ -333,6 +334,36 @@ static void queue__refuses_what_no_frame_holds(void **state)
     assert_err(&err, ERR_INPUT, "send a message", "to the parent", "268435457 bytes", NULL);
 }
 
+/* Hosts share no memory: said where it is asked for, and not by a reader who waits for it. */
+static void queue__refuses_memory_over_a_network(void **state)
+{
+    (void)state;
+    int fd[2];
+    struct wire near, far;
+    struct segment s = SEGMENT_INIT;
+    struct err err = ERR_INIT;
+    struct wire_message m = message("x", 1), got;
+    net_pair(fd);
+    wire_init(&near, fd[0], "rank 2");
+    wire_init(&far, fd[1], "rank 1");
+    assert_true(near.far && !a.far);
+    assert_true(far.slice_s == 0 && a.slice_s > 0); /* a socket that does not block: poll() waits */
+    (void)!segment_reserve(&s, "assay-test", 8, &err);
+    m.segment = &s;
+    m.segments = 1;
+    assert_int_not_equal(wire_queue(&near, &m, &err), ERR_OK);
+    assert_err(&err, ERR_INPUT, "send a message", "to rank 2", "1 segments over a network", NULL);
+    err_clear(&err);
+    m.segments = 0;
+    (void)!wire_send(&near, &m, soon(), &err);
+    (void)!wire_receive(&far, &got, soon(), &err);
+    assert_ok(&err);
+    assert_int_equal(got.bytes, 1);
+    segment_free(&s);
+    wire_free(&near);
+    wire_free(&far);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -351,6 +382,7 @@ int main(void)
         TEST(segments__that_did_not_come_are_missed),
         TEST(segment__keeps_its_memory_while_that_is_enough),
         TEST(queue__refuses_what_no_frame_holds),
+        TEST(queue__refuses_memory_over_a_network),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

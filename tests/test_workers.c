@@ -1,6 +1,6 @@
-/* test_workers.c: calls to ranks that are real processes: replies, errors on their way, and every
- * way in which a rank can end that no injected fault is needed for (those: test_process_fault.c).
- */
+/* test_workers.c: calls to ranks that are real processes, of one host and of several: replies,
+ * errors on their way, and every way in which a rank can end that no injected fault is needed for
+ * (those: test_process_fault.c). */
 #include "tests/ranks.h"
 
 #include <signal.h>
@@ -114,6 +114,22 @@ static void stderr__of_a_rank_never_blocks_it(void **state)
     ranks_finish(w);
 }
 
+/* Hosts share no memory: the rank says so itself, and lives on. */
+static void segment__of_another_host_is_an_error_of_the_rank(void **state)
+{
+    (void)state;
+    struct err err = ERR_INIT;
+    struct workers *w = opened(3);
+    ranks_fail(w, "tensor", "0 4", &err);
+    assert_err(&err, ERR_INPUT, "reply", "rank ", "memory for a parent on another host", "bytes");
+    assert_true(err.rank == 1 || err.rank == 2); /* rank 0 is this host's */
+    struct worker_request q = ranks_request("echo", "still here");
+    err_clear(&err);
+    (void)!workers_call_all(w, &q, &replies, &err);
+    assert_ok(&err);
+    ranks_finish(w);
+}
+
 /* ---- errors ---- */
 
 static void error__travels_whole_and_the_workers_go_on(void **state)
@@ -197,8 +213,9 @@ static void collective__that_a_rank_goes_past_names_that_rank(void **state)
     o.collective_s = 0.2;
     struct workers *w = ranks_open(&o);
     ranks_fail(w, "skip", "1", &err);
-    assert_err(&err, ERR_PROCESS, "collective", "waits for rank 1 (in waiting for a request)",
-               "not come in 0.2 s: 1", "all");
+    assert_err(&err, ERR_PROCESS, "collective", "waits for rank 1", "not come in 0.2 s: 1", "all");
+    /* What another host's rank does, rank 0 alone knows. */
+    if (!ranks_are_apart()) assert_non_null(strstr(err.where, "(in waiting for a request)"));
     assert_int_equal(err.rank, 1);
     ranks_finish(w);
 }
@@ -211,7 +228,8 @@ static void signal__comes_with_a_backtrace_and_the_end_of_its_stderr(void **stat
     struct err err = ERR_INIT;
     struct workers *w = opened(2);
     ranks_fail(w, "complain", "1", &err);
-    assert_err(&err, ERR_PROCESS, "worker", "rank 1 was ended by a signal", "signal 11", "a reply");
+    assert_err(&err, ERR_PROCESS, "worker", ranks_who(1), "signal 11", "a reply");
+    assert_non_null(strstr(err.where, "was ended by a signal"));
     const struct worker_failures *f = workers_failures(w);
     assert_int_equal(f->of[0].outcome, WORKER_SIGNALED);
     assert_non_null(strstr(f->of[0].tail, "cannot find the cache"));
@@ -221,7 +239,7 @@ static void signal__comes_with_a_backtrace_and_the_end_of_its_stderr(void **stat
     struct worker_request q = ranks_request("echo", "");
     err_clear(&err);
     (void)!workers_call_all(w, &q, &replies, &err);
-    assert_err(&err, ERR_PROCESS, "worker", "rank 1 was ended by a signal", NULL, NULL);
+    assert_err(&err, ERR_PROCESS, "worker", ranks_who(1), "ended by signal 11", NULL);
     assert_non_null(strstr(err.note[err.notes - 1], "in an earlier call than echo"));
     ranks_close(w);
 }
@@ -233,7 +251,7 @@ static void kill__between_two_calls_is_seen_by_the_next(void **state)
     struct workers *w = opened(2);
     assert_int_equal(kill(workers_pid(w, 0), SIGKILL), 0);
     ranks_fail(w, "echo", "", &err);
-    assert_err(&err, ERR_PROCESS, "worker", "rank 0 was ended by a signal", "signal 9", NULL);
+    assert_err(&err, ERR_PROCESS, "worker", ranks_who(0), "signal 9", NULL);
     assert_non_null(strstr(err.note[0], "rank 0 of 2, pid "));
     ranks_close(w);
 }
@@ -246,7 +264,8 @@ static void stall__is_named_though_the_deadline_is_far(void **state)
     o.stall_s = 0.3;
     struct workers *w = ranks_open(&o);
     ranks_fail(w, "sleep", "1 20000", &err);
-    assert_err(&err, ERR_PROCESS, "worker", "rank 1 hangs", "no sign of life for 0.", "a reply");
+    assert_err(&err, ERR_PROCESS, "worker", ranks_who(1), "no sign of life for 0.", "a reply");
+    assert_non_null(strstr(err.where, " hangs"));
     ranks_close(w);
 }
 
@@ -358,7 +377,13 @@ static void outcomes__have_a_name_each(void **state)
         assert_true(strlen(worker_outcome_name((enum worker_outcome)i)) > 3);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, ranks_setup, ranks_teardown)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, ranks_near, ranks_teardown)
+#define APART(f) cmocka_unit_test_setup_teardown(f, ranks_apart, ranks_teardown)
+#define BOTH(f)                                                                                    \
+    TEST(f),                                                                                       \
+    {                                                                                              \
+#f " (apart)", f, ranks_apart, ranks_teardown, NULL                                        \
+    }
 
 int main(int argc, char **argv)
 {
@@ -366,22 +391,23 @@ int main(int argc, char **argv)
     if (ranks_main(argc, argv, &status)) return status;
     const struct CMUnitTest tests[] = {
         TEST(call_all__gives_a_reply_a_rank__call_one_gives_that_one),
-        TEST(call__keeps_state_between_calls),
-        TEST(call__carries_nothing_and_a_lot),
+        BOTH(call__keeps_state_between_calls),
+        BOTH(call__carries_nothing_and_a_lot),
         TEST(call__shares_a_segment_of_the_parent),
-        TEST(stderr__of_a_rank_never_blocks_it),
-        TEST(error__travels_whole_and_the_workers_go_on),
-        TEST(error__that_came_first_is_the_cause),
-        TEST(error__leaves_no_time_to_ranks_that_do_not_come_out),
-        TEST(error__of_an_unknown_task_names_it),
-        TEST(collective__that_a_rank_goes_past_names_that_rank),
-        TEST(signal__comes_with_a_backtrace_and_the_end_of_its_stderr),
-        TEST(kill__between_two_calls_is_seen_by_the_next),
-        TEST(stall__is_named_though_the_deadline_is_far),
-        TEST(finish__tells_of_a_rank_that_ends_badly),
+        BOTH(stderr__of_a_rank_never_blocks_it),
+        APART(segment__of_another_host_is_an_error_of_the_rank),
+        BOTH(error__travels_whole_and_the_workers_go_on),
+        BOTH(error__that_came_first_is_the_cause),
+        BOTH(error__leaves_no_time_to_ranks_that_do_not_come_out),
+        BOTH(error__of_an_unknown_task_names_it),
+        BOTH(collective__that_a_rank_goes_past_names_that_rank),
+        BOTH(signal__comes_with_a_backtrace_and_the_end_of_its_stderr),
+        BOTH(kill__between_two_calls_is_seen_by_the_next),
+        BOTH(stall__is_named_though_the_deadline_is_far),
+        BOTH(finish__tells_of_a_rank_that_ends_badly),
         TEST(open__refuses_what_cannot_start),
         TEST(parent__that_is_killed_leaves_no_rank),
-        TEST(failures_json__has_every_field),
+        BOTH(failures_json__has_every_field),
         TEST(outcomes__have_a_name_each),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,11 +26,19 @@ bool api_is_module_name(const char *s)
     return true;
 }
 
+/* A mark that the blank before or behind the text would complete. */
+static bool at_an_end(const char *text, size_t n, char mark)
+{
+    return (text[0] == mark && (n == 1 || text[1] == ' ')) ||
+           (n > 1 && text[n - 1] == mark && text[n - 2] == ' ');
+}
+
 bool api_fits_line(const char *text)
 {
     size_t n = strlen(text);
     return n > 0 && text[0] != ' ' && text[n - 1] != ' ' && api_balanced(text) &&
-           !api_scan(text, " = ") && !api_scan(text, " # ");
+           !api_scan(text, " = ") && !api_scan(text, " # ") && !at_an_end(text, n, '=') &&
+           !at_an_end(text, n, '#');
 }
 
 bool api_params_ordered(const struct api_params *p)

@@ -7,6 +7,7 @@
 #include "compat/api_facts.h"
 
 #include "compat/api_fields.h"
+#include "compat/api_type.h"
 #include "core/json.h"
 
 #include <string.h>
@@ -113,7 +114,7 @@ static bool fill_names(struct facts *f, const json_t *o, int nested, struct api_
 /* A dotted name; what else is called is not looked for. */
 static bool is_callee(const char *text)
 {
-    return text[0] && !strchr(text, ' ') && strcmp(text, "-") != 0;
+    return text[0] && !strchr(text, ' ') && strcmp(text, "-") != 0 && api_balanced(text);
 }
 
 static bool fill_attrs(struct facts *f, const json_t *o, struct api_class *c)

@@ -91,8 +91,8 @@ static void add_open(struct reader *r, const struct yaml_node *item, const char 
                      const char *close, int64_t first, struct map_rule *rule)
 {
     char one[MAP_NAME];
-    if (rule->open >= 0 || first < 0) {
-        (void)bad(r, item, item->text, "one {A..} in a stack, with A of 0 or more");
+    if (rule->open >= 0 || first < 0 || first > INT32_MAX) {
+        (void)bad(r, item, item->text, "one {A..} in a stack, with A from 0 to 2147483647");
         return;
     }
     snprintf(one, sizeof one, "%.*s{N}%s", (int)(open - item->text), item->text, close + 1);
@@ -111,8 +111,8 @@ static void add_names(struct reader *r, const struct yaml_node *item, struct map
         add_open(r, item, open, close, a, rule);
         return;
     }
-    if (range && (a < 0 || b < a || b - a >= STACK_MAX)) {
-        (void)bad(r, item, name, "{A..B} with 0 <= A <= B");
+    if (range && (a < 0 || b < a || b > INT32_MAX || b - a >= STACK_MAX)) {
+        (void)bad(r, item, name, "{A..B} with 0 <= A <= B, 4096 names at most");
         return;
     }
     for (int64_t i = a; i <= b && r->err->code == ERR_OK; i++) {
@@ -352,9 +352,8 @@ static bool fill(const char *to, int64_t n, char *out)
         length = snprintf(out, MAP_NAME, "%s", to);
     } else {
         long long more = end == hole + 2 ? 0 : strtoll(hole + 2, NULL, 10);
-        if (n < 0 || n + more < 0) return false;
-        length = snprintf(out, MAP_NAME, "%.*s%lld%s", (int)(hole - to), to, (long long)n + more,
-                          end + 1);
+        if (n < 0 || __builtin_add_overflow(more, n, &more) || more < 0) return false;
+        length = snprintf(out, MAP_NAME, "%.*s%lld%s", (int)(hole - to), to, more, end + 1);
     }
     return length >= 0 && length < MAP_NAME;
 }

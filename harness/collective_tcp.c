@@ -81,17 +81,14 @@ static enum err_code blame(const struct turn *k, int i, const char *found, struc
     return err->code;
 }
 
-/* What a wire says becomes an error that names the member. */
-static enum err_code blame_wire(const struct turn *k, int i, struct err *err)
+/* Where a step of the wire to member i was not done: what went wrong names the member. */
+static enum err_code not_done(const struct turn *k, int i, enum wire_state state, struct err *err)
 {
     char found[ERR_PART];
+    if (state == WIRE_AGAIN) return ERR_OK; /* nothing more for now */
+    if (state == WIRE_END) return blame(k, i, "its connection has ended", err);
     snprintf(found, sizeof found, "%.120s", err->found);
     return blame(k, i, found, err);
-}
-
-static enum err_code closed(const struct turn *k, int i, struct err *err)
-{
-    return blame(k, i, "its connection has ended", err);
 }
 
 /* ---- sending ---- */
@@ -109,16 +106,8 @@ static enum err_code push(struct turn *k, int i, struct err *err)
             if (wire_queue(w, &k->frame, err) != ERR_OK) return err->code;
             k->queued[i] = true;
         }
-        switch (wire_flush(w, err)) {
-        case WIRE_DONE:
-            break;
-        case WIRE_AGAIN:
-            return ERR_OK;
-        case WIRE_END:
-            return closed(k, i, err);
-        default:
-            return blame_wire(k, i, err);
-        }
+        enum wire_state state = wire_flush(w, err);
+        if (state != WIRE_DONE) return not_done(k, i, state, err);
     }
 }
 
@@ -161,17 +150,9 @@ static enum err_code pull(struct turn *k, int i, struct err *err)
     struct wire *w = &k->t->peer[k->c->member[i]];
     struct wire_message m;
     while (!k->got[i]) {
-        switch (wire_fill(w, &m, err)) {
-        case WIRE_DONE:
-            if (take(k, i, &m, err) != ERR_OK) return err->code;
-            break;
-        case WIRE_AGAIN:
-            return ERR_OK;
-        case WIRE_END:
-            return closed(k, i, err);
-        default:
-            return blame_wire(k, i, err);
-        }
+        enum wire_state state = wire_fill(w, &m, err);
+        if (state != WIRE_DONE) return not_done(k, i, state, err);
+        if (take(k, i, &m, err) != ERR_OK) return err->code;
     }
     return ERR_OK;
 }

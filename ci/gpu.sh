@@ -52,10 +52,26 @@ trap 'rm -rf "$work"' EXIT
 }
 failures=0
 sections=
+now=start # the section that runs
+started=$(date +%s)
 
 say() {
     printf 'gpu: %s\n' "$*"
 }
+
+# A call that is ended from outside says where it stood, and leaves what it has.
+ended() {
+    trap '' TERM INT HUP
+    say "FAIL ended by signal $1 in section $now"
+    tail -qn 3 "$work/log" "$work"/*/log 2> /dev/null | cut -c1-400
+    failures=$((failures + 1))
+    sections=$sections${sections:+, }"{\"name\": \"$now\", \"verdict\": \"ended\"}"
+    write_result
+    exit $((128 + $1))
+}
+trap 'ended 15' TERM
+trap 'ended 2' INT
+trap 'ended 1' HUP
 
 fail() {
     say "FAIL $*"
@@ -87,6 +103,7 @@ check() {
 section() {
     case ,$only, in *,"$1",*) ;; *) return 0 ;; esac
     local before=$failures begun verdict=pass
+    now=$1
     begun=$(date +%s.%N)
     "$2"
     [ "$failures" -eq "$before" ] || verdict=fail
@@ -94,6 +111,29 @@ section() {
     took=$(awk -v a="$begun" -v b="$(date +%s.%N)" 'BEGIN { printf "%.1f", b - a }')
     say "$1: $verdict, $took s"
     sections=$sections${sections:+, }"{\"name\": \"$1\", \"verdict\": \"$verdict\", \"seconds\": $took}"
+}
+
+# The result, of the sections so far.
+write_result() {
+    local driver device name
+    driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2> /dev/null | head -n 1)
+    device=$(nvidia-smi --query-gpu=name --format=csv,noheader 2> /dev/null | head -n 1)
+    mkdir -p "$(dirname "$out")"
+    {
+        printf '{"what": "the CUDA path, whole check", "command": "ci/gpu.sh --ranks %d --only %s", "date": "%s", "commit": "%s",\n' \
+            "$ranks" "$only" "$(date -u +%F)" "$(cat "$pack/commit" 2> /dev/null || echo unknown)"
+        printf ' "device": "%s", "driver": "%s", "seconds": %d, "failures": %d,\n' \
+            "${device:-none}" "${driver:-none}" "$(($(date +%s) - started))" "$failures"
+        printf ' "sections": [%s]' "$sections"
+        printf ',\n "ranks": %d' "$ranks"
+        for name in "$work"/kept/*.json; do
+            [ -e "$name" ] || continue
+            printf ',\n "%s": ' "$(basename "$name" .json)"
+            cat "$name"
+        done
+        printf '}\n'
+    } > "$out.tmp"
+    mv "$out.tmp" "$out"
 }
 
 doctor() {
@@ -254,20 +294,45 @@ sanitized() {
     fi
 }
 
+# sanitized_by TOOL: its four runs, in a folder of its own; its exit status is the number that failed.
+sanitized_by() {
+    local tool=$1 mid=$2 before=0
+    failures=0
+    work=$work/$tool
+    mkdir "$work"
+    while read -r command; do
+        SECONDS=0
+        # shellcheck disable=SC2086 # words of a command without spaces in them
+        sanitized "$tool" $command < /dev/null
+        [ "$failures" -gt "$before" ] || say "$tool: $SECONDS s, no finding: ${command:0:60}"
+        before=$failures
+    done << EOF
+forward fixtures/tiny-k25 --tokens 1,2,3,4,5,6,7 --on gpu --decode-last 2 --out $work/s.st
+forward $mid --tokens $(seq -s , 1 24) --on gpu --decode-last 2 --out $work/s.st
+op --cases fixtures/gpu/sanitizer.txt --on ref,gpu
+generate fixtures/tiny-k25 --tokens 1,2,3 -n 4 --on gpu --draft fixtures/eagle-trained
+EOF
+    return "$failures"
+}
+
+# The tools run side by side: most of their time is the host's, which instruments each kernel.
 sanitizer() {
-    local tool
+    local tool mid running=() status
     command -v compute-sanitizer > /dev/null || {
         say "FAIL compute-sanitizer is missing"
         failures=$((failures + 1))
         return 1
     }
     export ASSAY_GPU_PREFILL=1 ASSAY_GPU_EVERY_LANE=1
+    mid=$(model_of mid-k25)
     for tool in memcheck racecheck initcheck synccheck; do
-        sanitized "$tool" forward fixtures/tiny-k25 --tokens 1,2,3,4,5,6,7 --on gpu --decode-last 2 --out "$work/s.st"
-        sanitized "$tool" forward "$(model_of mid-k25)" --tokens "$(seq -s , 1 24)" --on gpu --decode-last 2 \
-            --out "$work/s.st"
-        sanitized "$tool" op --cases fixtures/gpu/sanitizer.txt --on ref,gpu
-        sanitized "$tool" generate fixtures/tiny-k25 --tokens 1,2,3 -n 4 --on gpu --draft fixtures/eagle-trained
+        (trap - TERM INT HUP EXIT && sanitized_by "$tool" "$mid") &
+        running+=($!)
+    done
+    for tool in "${running[@]}"; do
+        status=0
+        wait "$tool" || status=$?
+        failures=$((failures + status))
     done
     unset ASSAY_GPU_PREFILL ASSAY_GPU_EVERY_LANE
 }
@@ -306,7 +371,6 @@ bench() {
 # shellcheck source=ci/gpu_story.sh
 . ci/gpu_story.sh
 
-begun=$(date +%s)
 section doctor doctor
 section parity parity
 section repeat repeat
@@ -329,23 +393,6 @@ fi
     echo "ci/gpu.sh: no section of \"$only\" is known" >&2
     exit 2
 }
-driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2> /dev/null | head -n 1)
-device=$(nvidia-smi --query-gpu=name --format=csv,noheader 2> /dev/null | head -n 1)
-mkdir -p "$(dirname "$out")"
-{
-    printf '{"what": "the CUDA path, whole check", "command": "ci/gpu.sh --ranks %d --only %s", "date": "%s", "commit": "%s",\n' \
-        "$ranks" "$only" "$(date -u +%F)" "$(cat "$pack/commit" 2> /dev/null || echo unknown)"
-    printf ' "device": "%s", "driver": "%s", "seconds": %d, "failures": %d,\n' \
-        "${device:-none}" "${driver:-none}" "$(($(date +%s) - begun))" "$failures"
-    printf ' "sections": [%s]' "$sections"
-    printf ',\n "ranks": %d' "$ranks"
-    for name in "$work"/kept/*.json; do
-        [ -e "$name" ] || continue
-        printf ',\n "%s": ' "$(basename "$name" .json)"
-        cat "$name"
-    done
-    printf '}\n'
-} > "$out.tmp"
-mv "$out.tmp" "$out"
+write_result
 say "$failures failures; $out"
 [ "$failures" -eq 0 ]

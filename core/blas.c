@@ -4,6 +4,7 @@
 #include "core/library.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct blas library;
@@ -17,12 +18,14 @@ static void open_library(void)
     static const char *const names[] = {"libopenblas.so.0", NULL};
     void *h = library_open(names, failure, sizeof failure);
     if (!h) return;
-    if (!library_find(h, "cblas_sgemm", &library.sgemm) ||
-        !library_find(h, "cblas_dgemm", &library.dgemm) ||
-        !library_find(h, "openblas_get_config", &get_config) ||
-        !library_find(h, "openblas_get_corename", &get_core) ||
-        !library_find(h, "openblas_set_num_threads", &set_threads)) {
-        strncpy(failure, "a function of it is missing", sizeof failure - 1);
+    const struct library_function list[] = {{"cblas_sgemm", &library.sgemm},
+                                            {"cblas_dgemm", &library.dgemm},
+                                            {"openblas_get_config", &get_config},
+                                            {"openblas_get_corename", &get_core},
+                                            {"openblas_set_num_threads", &set_threads}};
+    const char *missing = library_find_all(h, list, sizeof list / sizeof list[0]);
+    if (missing) {
+        snprintf(failure, sizeof failure, "no function %s", missing);
         return;
     }
     library.config = get_config();

@@ -24,3 +24,11 @@ bool library_find(void *library, const char *name, void *out)
     if (symbol) memcpy(out, &symbol, sizeof symbol);
     return symbol != NULL;
 }
+
+const char *library_find_all(void *library, const struct library_function *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!library_find(library, list[i].name, list[i].out)) return list[i].name;
+    }
+    return NULL;
+}

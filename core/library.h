@@ -17,6 +17,14 @@ void *library_open(const char *const *names, char *why, size_t size);
 /* A function of it into *out, a function pointer. False: it has none of this name. */
 bool library_find(void *library, const char *name, void *out);
 
+/* A function of a library, and where it goes: a function pointer. */
+struct library_function {
+    const char *name;
+    void *out;
+};
+/* All of list[n]. The name of the first that the library has not, NULL where it has them all. */
+const char *library_find_all(void *library, const struct library_function *list, size_t n);
+
 #ifdef __cplusplus
 }
 #endif

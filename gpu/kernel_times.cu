@@ -49,15 +49,9 @@ static struct {
 static bool find_all(void *handle)
 {
 #define ENTRY(name) {#name, &library.name##_},
-    const struct {
-        const char *name;
-        void *out;
-    } list[] = {FUNCTIONS(ENTRY)};
+    const struct library_function list[] = {FUNCTIONS(ENTRY)};
 #undef ENTRY
-    for (const auto &f : list) {
-        if (!library_find(handle, f.name, f.out)) return false;
-    }
-    return true;
+    return !library_find_all(handle, list, sizeof list / sizeof list[0]);
 }
 
 static bool open_library(void)

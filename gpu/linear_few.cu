@@ -24,6 +24,7 @@
 #include "gpu/launch.cuh"
 #include "gpu/linear.cuh"
 #include "gpu/mlp.cuh"
+#include "gpu/mma.cuh"
 #include "gpu/moe_barrier.cuh"
 #include "gpu/vector.cuh"
 
@@ -57,49 +58,6 @@ struct few {
     struct few_part part[LINEAR_SAME];
 };
 
-/* Rows above 7 of the left operand are zeros: there are no such tokens. */
-__device__ static inline void multiply(float c[4], uint32_t a0, uint32_t a2, uint32_t b0,
-                                       uint32_t b1)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                 "{%0,%1,%2,%3}, {%4,%5,%6,%5}, {%7,%8}, {%0,%1,%2,%3};\n"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a0), "r"(0), "r"(a2), "r"(b0), "r"(b1));
-}
-
-/* 16 bytes of a row, or zeros; read once, so they need not stay near. Volatile: it stays where it
- * is written, ahead of its use. */
-__device__ static inline uint4 load_w(const bf16 *at, bool there)
-{
-    uint4 v = make_uint4(0, 0, 0, 0);
-    asm volatile("{\n\t.reg .pred p;\n\t"
-                 "setp.ne.u32 p, %5, 0;\n\t"
-                 "@p ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];\n\t}"
-                 : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
-                 : "l"(at), "r"((uint32_t)there));
-    return v;
-}
-
-/* 16 bytes to shared memory, or zeros. */
-__device__ static inline void copy_x(uint32_t to, const bf16 *from, bool there)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-                 "r"(there ? 16 : 0)
-                 : "memory");
-}
-
-/* 16 bytes of shared memory, or zeros. */
-__device__ static inline uint4 load_x(uint32_t at, bool there)
-{
-    uint4 v = make_uint4(0, 0, 0, 0);
-    asm volatile("{\n\t.reg .pred p;\n\t"
-                 "setp.ne.u32 p, %5, 0;\n\t"
-                 "@p ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];\n\t}"
-                 : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
-                 : "r"(at), "r"((uint32_t)there));
-    return v;
-}
-
 /* Steps of a warp, whole pairs; the last may reach past `in`. */
 template <int WARPS> __host__ __device__ static constexpr int steps_of(int in)
 {
@@ -123,7 +81,7 @@ __device__ static inline void load_tokens(const struct few &p, int column, int f
     for (int i = lane; i < pieces; i += 32) {
         int step = i / (4 * p.T), token = i / 4 - step * p.T;
         int c = column + column_of<WARPS>(first + step) + i % 4 * 8;
-        copy_x(rows + i * 16, p.x + (c < p.in ? (int64_t)token * p.in + c : 0), c < p.in);
+        copy16(rows + i * 16, p.x + (c < p.in ? (int64_t)token * p.in + c : 0), c < p.in);
     }
     asm volatile("cp.async.wait_all;" ::: "memory");
     __syncwarp();
@@ -149,7 +107,7 @@ __device__ static inline void load_whole(const struct few &p, uint32_t rows)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     __shared__ uint64_t barrier;
-    uint32_t full = (uint32_t)__cvta_generic_to_shared(&barrier);
+    uint32_t full = smem_of(&barrier);
     if (threadIdx.x == 0) {
         barrier_init(full, 1);
         barrier_publish();
@@ -175,7 +133,7 @@ __device__ static inline void warp_sum(const struct few &p, const bf16 *row, uin
 #pragma unroll
     for (int u = 0; u < N; u++) {
         const int next = column_of<WARPS>(u);
-        w[u] = load_w(at + next, c + next < end);
+        w[u] = load_once_or_zero(at + next, c + next < end);
     }
     if (ALL) {
         load_whole(p, rows);
@@ -192,10 +150,10 @@ __device__ static inline void warp_sum(const struct few &p, const bf16 *row, uin
         for (int u = 0; u < N; u++) {
             const int here = column_of<WARPS>(u), next = column_of<WARPS>(N + u);
             const int apart = ALL ? here * (int)sizeof(bf16) : u * p.T * 64;
-            uint4 x = load_x(mine + apart, c + here < x_end);
-            multiply(sum, x.x, x.y, w[u].x, w[u].y);
-            multiply(sum, x.z, x.w, w[u].z, w[u].w);
-            w[u] = load_w(at + next, c + next < end);
+            uint4 x = load_shared_or_zero(mine + apart, c + here < x_end);
+            mma_k16(sum, x.x, 0, x.y, 0, w[u].x, w[u].y); /* no tokens in rows above 7 */
+            mma_k16(sum, x.z, 0, x.w, 0, w[u].z, w[u].w);
+            w[u] = load_once_or_zero(at + next, c + next < end);
         }
         at += column_of<WARPS>(N);
         c += column_of<WARPS>(N);
@@ -271,7 +229,7 @@ __global__ static void __launch_bounds__(WARPS * 32, THREADS / (WARPS * 32))
     float sum[4] = {};
     let_next_launch();
     int i = find_part(p, &block);
-    uint32_t rows = (uint32_t)__cvta_generic_to_shared(tokens);
+    uint32_t rows = smem_of(tokens);
     if (!ALL) rows += warp * min(p.room, steps_of<WARPS>(p.in)) * p.T * 64;
     warp_sum<WARPS, ALL, ALL ? AHEAD_ALL : AHEAD>(p, row_of(p.part[i], p.in, block, g), rows, sum);
     sums[warp][g][2 * t] = sum[0];

@@ -23,11 +23,12 @@ static bool open_nvml(struct nvml *n)
     static const char *const names[] = {"libnvidia-ml.so.1", NULL};
     char why[160];
     void *library = library_open(names, why, sizeof why);
-    return library && library_find(library, "nvmlInit_v2", &n->nvmlInit_v2) &&
-           library_find(library, "nvmlShutdown", &n->nvmlShutdown) &&
-           library_find(library, "nvmlDeviceGetHandleByPciBusId_v2",
-                        &n->nvmlDeviceGetHandleByPciBusId_v2) &&
-           library_find(library, "nvmlDeviceGetNvLinkState", &n->nvmlDeviceGetNvLinkState);
+    const struct library_function list[] = {
+        {"nvmlInit_v2", &n->nvmlInit_v2},
+        {"nvmlShutdown", &n->nvmlShutdown},
+        {"nvmlDeviceGetHandleByPciBusId_v2", &n->nvmlDeviceGetHandleByPciBusId_v2},
+        {"nvmlDeviceGetNvLinkState", &n->nvmlDeviceGetNvLinkState}};
+    return library && !library_find_all(library, list, sizeof list / sizeof list[0]);
 }
 
 /* Links of one device that are up; -1: not known. */

@@ -39,17 +39,12 @@ static bool opened;
 static enum err_code find_all(void *handle, struct err *err)
 {
 #define ENTRY(name) {#name, &library.name##_},
-    const struct {
-        const char *name;
-        void *out;
-    } list[] = {FUNCTIONS(ENTRY)};
+    const struct library_function list[] = {FUNCTIONS(ENTRY)};
 #undef ENTRY
-    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
-        if (!library_find(handle, list[i].name, list[i].out))
-            return err_set(err, ERR_DEVICE,
-                           "open cuBLASLt|%s|no function %s|the library of CUDA %d", names[0],
-                           list[i].name, CUBLAS_VER_MAJOR);
-    }
+    const char *missing = library_find_all(handle, list, sizeof list / sizeof list[0]);
+    if (missing)
+        return err_set(err, ERR_DEVICE, "open cuBLASLt|%s|no function %s|the library of CUDA %d",
+                       names[0], missing, CUBLAS_VER_MAJOR);
     opened = true;
     return ERR_OK;
 }

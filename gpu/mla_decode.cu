@@ -54,10 +54,10 @@ __device__ static void score_tile(float (&s)[S::BLOCKS][4], uint32_t query, uint
         /* Eight tokens need half of what one load brings; the other half is this or the last. */
         load_b(b, tile + k / 4 * TOKENS * BOX_ROW, n0 / 16 * 16, k % 4);
         if (S::BLOCKS == 2) {
-            multiply(s[0], a, b[0], b[1]);
-            multiply(s[S::BLOCKS - 1], a, b[2], b[3]);
+            mma_k16(s[0], a, b[0], b[1]);
+            mma_k16(s[S::BLOCKS - 1], a, b[2], b[3]);
         } else {
-            multiply(s[0], a, n0 % 16 ? b[2] : b[0], n0 % 16 ? b[3] : b[1]);
+            mma_k16(s[0], a, n0 % 16 ? b[2] : b[0], n0 % 16 ? b[3] : b[1]);
         }
     }
 }
@@ -135,8 +135,8 @@ __device__ static void add_values(struct decode_shared<S> *sh,
             load_b_turned(b, tile + box * TOKENS * BOX_ROW, k * 16, (c0 / 16 + n) % 4);
 #pragma unroll
             for (int m = 0; m < 2; m++) {
-                multiply(o[m][2 * n], a[m], b[0], b[1]);
-                multiply(o[m][2 * n + 1], a[m], b[2], b[3]);
+                mma_k16(o[m][2 * n], a[m], b[0], b[1]);
+                mma_k16(o[m][2 * n + 1], a[m], b[2], b[3]);
             }
         }
     }

@@ -6,6 +6,7 @@
 #include "gpu/launch.cuh"
 #include "gpu/mla_choose.h"
 #include "gpu/mla_decode_variants.cuh"
+#include "gpu/tensor_map.cuh"
 
 #include <string.h>
 
@@ -83,24 +84,6 @@ static enum err_code choose(struct gpu *g, const struct mla_decode_size *s, bool
     return tactic_none("mla.decode", "rows, heads or tokens that it does not serve", err);
 }
 
-typedef CUresult map_encode(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
-                            const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
-                            const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
-                            CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
-
-static map_encode *map_function(void)
-{
-    static map_encode *make;
-    cudaDriverEntryPointQueryResult found;
-    if (make) return make;
-    if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", (void **)&make, 12000,
-                                         cudaEnableDefault, &found) == cudaSuccess &&
-        found == cudaDriverEntryPointSuccess)
-        return make;
-    (void)cudaGetLastError();
-    return make = NULL;
-}
-
 /* Boxes of 64 rows and `wide` columns, swizzled by the bytes of a row, of [rows][columns] whose
  * rows are `step` apart. */
 static bool map_boxes(CUtensorMap *map, const bf16 *data, int64_t rows, int64_t columns,
@@ -109,7 +92,7 @@ static bool map_boxes(CUtensorMap *map, const bf16 *data, int64_t rows, int64_t 
     const cuuint64_t size[2] = {(cuuint64_t)columns, (cuuint64_t)rows};
     const cuuint64_t steps[1] = {(cuuint64_t)step * sizeof(bf16)};
     const cuuint32_t box[2] = {wide, MLA_PAGE}, every[2] = {1, 1};
-    map_encode *make = map_function();
+    PFN_cuTensorMapEncodeTiled_v12000 make = gpu_map_encoder();
     return make && make(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, (void *)data, size, steps, box,
                         every, CU_TENSOR_MAP_INTERLEAVE_NONE,
                         wide == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,

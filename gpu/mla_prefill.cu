@@ -70,8 +70,8 @@ __device__ static void score_tile(float (&s)[32], const uint32_t (&query)[STEPS]
         for (int n = 0; n < 4; n++) {
             uint32_t b[4];
             load_b(b, tile + k / 4 * TOKENS * BOX_ROW, n * 16, k % 4);
-            multiply(c[2 * n], query[k], b[0], b[1]);
-            multiply(c[2 * n + 1], query[k], b[2], b[3]);
+            mma_k16(c[2 * n], query[k], b[0], b[1]);
+            mma_k16(c[2 * n + 1], query[k], b[2], b[3]);
         }
     }
 #pragma unroll
@@ -88,8 +88,8 @@ __device__ static void add_values(float (&o)[64], const uint32_t (&p)[16], uint3
         for (int n = 0; n < 8; n++) {
             uint32_t b[4];
             load_b_turned(b, values + n / 4 * TOKENS * BOX_ROW, k * 16, n % 4);
-            multiply(reinterpret_cast<float(&)[4]>(o[8 * n]), a, b[0], b[1]);
-            multiply(reinterpret_cast<float(&)[4]>(o[8 * n + 4]), a, b[2], b[3]);
+            mma_k16(reinterpret_cast<float(&)[4]>(o[8 * n]), a, b[0], b[1]);
+            mma_k16(reinterpret_cast<float(&)[4]>(o[8 * n + 4]), a, b[2], b[3]);
         }
     }
 }

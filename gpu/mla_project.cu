@@ -105,8 +105,8 @@ __global__ static void __launch_bounds__(COLUMNS * 2) project_mma(struct project
 #pragma unroll
         for (int m = 0; m < ROWS / 16; m++) {
             load_a(a, x_at + s / 4 * shape::X_BOX, m * 16, s % 4);
-            multiply(c[m][0], a, b[0], b[1]);
-            multiply(c[m][1], a, b[2], b[3]);
+            mma_k16(c[m][0], a, b[0], b[1]);
+            mma_k16(c[m][1], a, b[2], b[3]);
         }
     }
     /* Neighbouring lanes exchange, so that each stores four outputs side by side. */

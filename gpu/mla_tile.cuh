@@ -1,5 +1,5 @@
-/* mla_tile.cuh: tiles in shared memory and the tensor core's fragments, as all kernels of mla.core
- * that use them need it. Private to gpu/mla*.cu.
+/* mla_tile.cuh: tiles in shared memory and the fragments of them, as all kernels of mla.core that
+ * use tensor cores need it. Private to gpu/mla*.cu.
  *
  * A tile is boxes of [rows][64] bf16, 128 bytes a row; the 16-byte chunk k of row r lies at chunk k
  * ^ (r % 8), so that eight rows of one chunk, and eight chunks of one row, touch all banks. It is
@@ -7,66 +7,14 @@
 #ifndef ASSAY_GPU_MLA_TILE_CUH
 #define ASSAY_GPU_MLA_TILE_CUH
 
-#include <cuda_bf16.h>
-#include <stdint.h>
+#include "gpu/mma.cuh"
 
 enum { BOX_COLUMNS = 64, BOX_ROW = 128 };
-
-__device__ static inline uint32_t smem_of(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
 
 /* Bytes from a box's begin to chunk k of row r. */
 __device__ static inline uint32_t box_chunk(int r, int k)
 {
     return (uint32_t)(r * BOX_ROW + ((k ^ (r & 7)) << 4));
-}
-
-/* 16 bytes from global memory; zeros instead where !valid, and `from` is not read. */
-__device__ static inline void copy16(uint32_t to, const void *from, bool valid)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-                 "r"(valid ? 16 : 0)
-                 : "memory");
-}
-
-__device__ static inline void copy_commit(void)
-{
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-/* All but the newest N groups of this thread have landed. */
-template <int N> __device__ static inline void copy_wait(void)
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
-}
-
-/* Four 8x8 matrices: lane l names row l % 8 of matrix l / 8. */
-__device__ static inline void load_matrix(uint32_t (&f)[4], uint32_t at)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(f[0]), "=r"(f[1]), "=r"(f[2]), "=r"(f[3])
-                 : "r"(at)
-                 : "memory");
-}
-
-__device__ static inline void load_matrix_turned(uint32_t (&f)[4], uint32_t at)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(f[0]), "=r"(f[1]), "=r"(f[2]), "=r"(f[3])
-                 : "r"(at)
-                 : "memory");
-}
-
-/* c [16, 8] += a [16, 16] b [16, 8]. Lane 4g + t holds rows g and g + 8, columns 2t and 2t + 1. */
-__device__ static inline void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0,
-                                       uint32_t b1)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, "
-                 "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 /* A fragment [16, 16] of the rows from r0 on and chunk pair kk of a box. */

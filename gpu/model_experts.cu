@@ -18,12 +18,10 @@ static enum err_code fetch_ids(struct gpu_pass *p, const int32_t *device, int32_
     return gpu_fetch(p->g, *ids, device, (size_t)n * sizeof **ids, "expert ids", err);
 }
 
-static enum err_code router_by_adapter(struct gpu_pass *p, struct err *err)
+/* The router of this layer, without what it reads and writes. */
+static struct router router_of(const struct gpu_pass *p)
 {
     const struct config *c = p->c;
-    const struct layer *l = host_layer(p);
-    int64_t chosen = p->T * c->top_k;
-    int32_t *forced = NULL;
     struct router op = {};
     op.T = p->T;
     op.H = c->hidden;
@@ -35,6 +33,16 @@ static enum err_code router_by_adapter(struct gpu_pass *p, struct err *err)
     op.method = c->topk_method;
     op.norm_topk = c->norm_topk;
     op.routed_scale = c->routed_scale;
+    return op;
+}
+
+static enum err_code router_by_adapter(struct gpu_pass *p, struct err *err)
+{
+    const struct config *c = p->c;
+    const struct layer *l = host_layer(p);
+    int64_t chosen = p->T * c->top_k;
+    int32_t *forced = NULL;
+    struct router op = router_of(p);
     op.x = in(p, p->h, c->hidden, err);
     op.w = &l->router;
     op.bias = tensor_exists(&l->bias) ? &l->bias : NULL;
@@ -52,19 +60,9 @@ static enum err_code router_by_adapter(struct gpu_pass *p, struct err *err)
 
 enum err_code gpu_op_router(struct gpu_pass *p, struct err *err)
 {
-    const struct config *c = p->c;
     const struct gpu_layer *w = own_layer(p);
-    struct gpu_router op = {};
-    op.T = p->T;
-    op.H = c->hidden;
-    op.E = c->experts;
-    op.top_k = c->top_k;
-    op.groups = c->groups;
-    op.top_groups = c->top_groups;
-    op.scoring = c->scoring;
-    op.method = c->topk_method;
-    op.norm_topk = c->norm_topk;
-    op.routed_scale = (float)c->routed_scale;
+    const struct router shape = router_of(p);
+    struct gpu_router op = gpu_router_of(&shape);
     op.x = p->h;
     op.w = &w->router;
     op.bias = w->bias;

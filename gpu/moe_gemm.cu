@@ -78,18 +78,18 @@ __device__ static inline void loader_step(const struct moe_product &p, struct mm
     int64_t kt = l.walk.step * MMA_STAGE_TILES;
     bool second = kt + 1 < p.tiles_k;
     uint32_t codes = to + 512 * warp + 16 * lane;
-    copy_16(codes, l.codes);
-    if (second) copy_16(codes + MOE_TILE_BYTES, l.codes + MOE_TILE_BYTES);
+    copy16(codes, l.codes, true);
+    if (second) copy16(codes + MOE_TILE_BYTES, l.codes + MOE_TILE_BYTES, true);
     if (lane < 4 || (lane < 8 && second))
-        copy_16(to + lane / 4 * MOE_TILE_BYTES + MOE_CODE_BYTES + 64 * warp + 16 * (lane % 4),
-                l.scales);
+        copy16(to + lane / 4 * MOE_TILE_BYTES + MOE_CODE_BYTES + 64 * warp + 16 * (lane % 4),
+               l.scales, true);
     if (tid % 16 < 8 || second) {
         uint32_t piece = (uint32_t)(tid % 16) ^ (uint32_t)(tid / 16);
         uint32_t x = to + MMA_CODES + tid / 16 * (MMA_STAGE_K * 2) + piece * 16;
 #pragma unroll
         for (int nb = 0; nb < NB; nb++) {
             if (8 * nb + tid / 16 < l.walk.tile.rows)
-                copy_16(x + nb * MMA_TOKENS, l.x[nb] + kt * MOE_TILE_K);
+                copy16(x + nb * MMA_TOKENS, l.x[nb] + kt * MOE_TILE_K, true);
         }
     }
     l.codes += MMA_CODES;
@@ -114,7 +114,7 @@ __device__ static inline void multiply_tile(float acc[NB][4], int rows, uint32_t
         for (int nb = 0; nb < NB; nb++) {
             if (nb > 0 && 8 * nb >= rows) continue;
             uint32_t piece = (uint32_t)(4 * group + lane / 8) ^ (uint32_t)(lane % 8);
-            load_matrices(x + nb * MMA_TOKENS + piece * 16, b[nb]);
+            load_matrix(b[nb], x + nb * MMA_TOKENS + piece * 16);
         }
         __nv_bfloat162 low, high;
         spread_scales(group ? pairs.y : pairs.x, &low, &high);
@@ -151,7 +151,7 @@ __global__ static void __launch_bounds__(MMA_THREADS, mma_shape<NB>::blocks_per_
 {
     using shape = mma_shape<NB>;
     extern __shared__ __align__(128) char ring[];
-    const uint32_t base = shared_at(ring);
+    const uint32_t base = smem_of(ring);
     struct mma_loader<NB> loader;
     loader.walk.task = blockIdx.x;
     loader.walk.tasks = *p.tiles * p.strips;

@@ -337,7 +337,7 @@ __device__ static __forceinline__ void multiply_all(const struct moe_product &p,
 __device__ static inline struct large_ring ring_of(const char *memory)
 {
     struct large_ring ring;
-    ring.b = (shared_at(memory) + 1023) / 1024 * 1024;
+    ring.b = (smem_of(memory) + 1023) / 1024 * 1024;
     ring.a = ring.b + LARGE_STAGES * LARGE_B;
     ring.out = ring.a + LARGE_STAGES * LARGE_A;
     ring.full = ring.b + LARGE_BARRIERS;

@@ -4,30 +4,10 @@
 #ifndef ASSAY_GPU_MOE_MMA_CUH
 #define ASSAY_GPU_MOE_MMA_CUH
 
+#include "gpu/mma.cuh"
 #include "gpu/moe_parts.cuh"
 
-/* ---- copies ---- */
-
-__device__ static inline uint32_t shared_at(const void *p)
-{
-    return (uint32_t)__cvta_generic_to_shared(p);
-}
-
-__device__ static inline void copy_16(uint32_t to, const void *from)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-}
-
-__device__ static inline void copy_commit(void)
-{
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-/* Until at most N of this thread's groups are under way. */
-template <int N> __device__ static inline void copy_wait(void)
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
-}
+/* ---- shared memory ---- */
 
 __device__ static inline uint4 load_16(uint32_t from)
 {
@@ -94,23 +74,6 @@ __device__ static inline void spread_scales(uint32_t pair, __nv_bfloat162 *low,
 }
 
 /* ---- products ---- */
-
-__device__ static inline void mma_k16(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-/* Four 8x8 matrices; lane l gives the address of row l % 8 of matrix l / 8. */
-__device__ static inline void load_matrices(uint32_t from, uint32_t b[4])
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
-                 : "r"(from)
-                 : "memory");
-}
 
 /* Two or four 8x8 matrices, each transposed: lane l gives where row l % 8 of matrix l / 8 goes; of
  * two, the lanes from 16 on give nothing. */

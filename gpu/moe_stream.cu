@@ -41,7 +41,7 @@ __device__ static inline void stream_multiply_tile(float (&acc)[F::strips][F::nb
         for (int nb = 0; nb < F::nb; nb++) {
             if (nb > 0 && 8 * nb >= rows) continue;
             uint32_t piece = (uint32_t)(4 * group + lane / 8) ^ (uint32_t)(lane % 8);
-            load_matrices(x + nb * 8 * F::row + piece * 16, b[nb]);
+            load_matrix(b[nb], x + nb * 8 * F::row + piece * 16);
         }
 #pragma unroll
         for (int s = 0; s < F::strips; s++) {
@@ -157,7 +157,7 @@ __global__ static void __launch_bounds__(STREAM_THREADS, S::blocks)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     extern __shared__ __align__(128) char memory[];
-    uint32_t ring = shared_at(memory);
+    uint32_t ring = smem_of(memory);
     if (threadIdx.x == 0) {
         for (int s = 0; s < S::stages; s++) {
             uint32_t full = ring + S::barriers + s * STREAM_BARRIERS;

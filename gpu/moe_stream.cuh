@@ -125,7 +125,7 @@ __device__ static inline void stream_load_rows(const struct moe_product &p,
         for (int i = 0; i < F::pieces / F::lanes; i++) {
             int piece = lane % F::lanes + i * F::lanes;
             if (token < tile.rows && piece < pieces)
-                copy_16(to + token * F::row + (piece ^ (token & 7)) * 16, x + piece + from);
+                copy16(to + token * F::row + (piece ^ (token & 7)) * 16, x + piece + from, true);
         }
     }
     barrier_arrive_copied(ring + S::barriers + slot * STREAM_BARRIERS);

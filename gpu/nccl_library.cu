@@ -26,22 +26,17 @@ static enum err_code find_all(void *handle, struct err *err)
     {                                                                                              \
 #name, &library.name                                                                       \
     }
-    const struct {
-        const char *name;
-        void *out;
-    } list[] = {
+    const struct library_function list[] = {
         ENTRY(ncclGetVersion),        ENTRY(ncclGetUniqueId),    ENTRY(ncclCommInitRankConfig),
         ENTRY(ncclCommGetAsyncError), ENTRY(ncclCommAbort),      ENTRY(ncclCommFinalize),
         ENTRY(ncclCommDestroy),       ENTRY(ncclGetErrorString), ENTRY(ncclGetLastError),
         ENTRY(ncclGroupStart),        ENTRY(ncclGroupEnd),       ENTRY(ncclAllGather),
         ENTRY(ncclAllReduce),         ENTRY(ncclSend),           ENTRY(ncclRecv)};
 #undef ENTRY
-    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
-        if (!library_find(handle, list[i].name, list[i].out))
-            return err_set(err, ERR_DEVICE, "open NCCL|%s|no function %s|NCCL 2.18 or newer",
-                           names[0], list[i].name);
-    }
-    return ERR_OK;
+    const char *missing = library_find_all(handle, list, sizeof list / sizeof list[0]);
+    if (!missing) return ERR_OK;
+    return err_set(err, ERR_DEVICE, "open NCCL|%s|no function %s|NCCL 2.18 or newer", names[0],
+                   missing);
 }
 
 static enum err_code open_library(struct err *err)

@@ -251,6 +251,22 @@ enum err_code gpu_router(struct gpu *g, const struct gpu_router *op, struct err 
 
 /* ---- the op's adapter ---- */
 
+struct gpu_router gpu_router_of(const struct router *op)
+{
+    struct gpu_router r = {};
+    r.T = op->T;
+    r.H = op->H;
+    r.E = op->E;
+    r.top_k = op->top_k;
+    r.groups = op->groups;
+    r.top_groups = op->top_groups;
+    r.scoring = op->scoring;
+    r.method = op->method;
+    r.norm_topk = op->norm_topk;
+    r.routed_scale = (float)op->routed_scale;
+    return r;
+}
+
 /* The bias as float32 scratch; values of any float type are exact in it. */
 static float *send_bias(struct gpu *g, const struct tensor *bias, struct err *err)
 {
@@ -277,16 +293,7 @@ static enum err_code send_router(struct gpu *g, const struct router *op, struct 
                                  struct gpu_router *r, struct err *err)
 {
     int64_t chosen = op->T * op->top_k;
-    r->T = op->T;
-    r->H = op->H;
-    r->E = op->E;
-    r->top_k = op->top_k;
-    r->groups = op->groups;
-    r->top_groups = op->top_groups;
-    r->scoring = op->scoring;
-    r->method = op->method;
-    r->norm_topk = op->norm_topk;
-    r->routed_scale = (float)op->routed_scale;
+    *r = gpu_router_of(op);
     r->x = gpu_send_act(g, op->x, op->T, op->H, "the rows", err);
     if (!r->x || gpu_matrix_send(g, op->w, false, w, err) != ERR_OK) return err->code;
     r->w = w;
@@ -307,7 +314,7 @@ enum err_code router_gpu(const struct router *op, struct run *run, struct err *e
     if (!g) return err->code;
     struct gpu_mark mark = gpu_mark(g);
     struct gpu_matrix w;
-    struct gpu_router r = {};
+    struct gpu_router r;
     int64_t chosen = op->T * op->top_k;
     if (send_router(g, op, &w, &r, err) == ERR_OK && gpu_router(g, &r, err) == ERR_OK &&
         gpu_fetch_f32(g, op->logits, r.logits, op->T * op->E, "logits", err) == ERR_OK &&

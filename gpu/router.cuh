@@ -25,6 +25,8 @@ struct gpu_router {
     int32_t *ids;               /* [T, top_k] ascending */
     float *weights;             /* [T, top_k] */
 };
+/* What of it the op on the host says too: all that is no pointer. */
+struct gpu_router gpu_router_of(const struct router *op);
 enum err_code gpu_router(struct gpu *g, const struct gpu_router *op, struct err *err) ERR_USED;
 
 #endif

@@ -14,6 +14,7 @@
  * the shape of W alone. */
 #include "gpu/launch.cuh"
 #include "gpu/linear.cuh"
+#include "gpu/mma.cuh"
 #include "gpu/router_parts.cuh"
 #include "gpu/vector.cuh"
 
@@ -47,28 +48,6 @@ struct router_pick {
     int parts;
 };
 
-__device__ static inline void multiply(float c[4], uint32_t a0, uint32_t a1, uint32_t a2,
-                                       uint32_t a3, uint32_t b0, uint32_t b1)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-
-/* 16 bytes, or zeros. Volatile and not of the read-only path, so that the loads stay before
- * the __syncwarp() below: the compiler moves others to their use, one at a time. */
-__device__ static inline uint4 load_or_zero(const bf16 *at, bool there)
-{
-    uint4 v = make_uint4(0, 0, 0, 0);
-    asm volatile("{\n\t.reg .pred p;\n\t"
-                 "setp.ne.u32 p, %5, 0;\n\t"
-                 "@p ld.global.v4.u32 {%0, %1, %2, %3}, [%4];\n\t}"
-                 : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
-                 : "l"(at), "r"((uint32_t)there));
-    return v;
-}
-
 /* AHEAD steps are loaded at a time. */
 template <int NB, int AHEAD>
 __device__ static inline void sum_steps(const struct router_sum &p, float (&sum)[NB][4], int row,
@@ -95,8 +74,8 @@ __device__ static inline void sum_steps(const struct router_sum &p, float (&sum)
         for (int u = 0; u < AHEAD; u++) {
 #pragma unroll
             for (int i = 0; i < NB; i++) {
-                multiply(sum[i], a[u].x, b[u].x, a[u].y, b[u].y, x[u][i].x, x[u][i].y);
-                multiply(sum[i], a[u].z, b[u].z, a[u].w, b[u].w, x[u][i].z, x[u][i].w);
+                mma_k16(sum[i], a[u].x, b[u].x, a[u].y, b[u].y, x[u][i].x, x[u][i].y);
+                mma_k16(sum[i], a[u].z, b[u].z, a[u].w, b[u].w, x[u][i].z, x[u][i].w);
             }
         }
     }

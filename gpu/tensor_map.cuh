@@ -7,6 +7,10 @@
 #include "gpu/context.cuh"
 
 #include <cuda.h>
+#include <cudaTypedefs.h>
+
+/* The driver's function that describes a tensor; NULL: it has none. */
+PFN_cuTensorMapEncodeTiled_v12000 gpu_map_encoder(void);
 
 /* [rows][middle][columns], elements apart by their steps; columns are dense. Steps and address are
  * multiples of 16 bytes. A tile is 64 columns of one `middle`, tile_rows <= 256 rows. */

@@ -38,12 +38,33 @@ static void library_find__is_false_and_changes_nothing__when_a_function_is_missi
     assert_true(function == fabs);
 }
 
+static void library_find_all__gives_every_function__and_names_the_first_that_is_missing(
+    void **state)
+{
+    (void)state;
+    static const char *const names[] = {"libm.so.6", NULL};
+    char why[160];
+    double (*sine)(double) = NULL, (*cosine)(double) = NULL;
+    const struct library_function good[] = {{"sin", (void *)&sine}, {"cos", (void *)&cosine}},
+                                  bad[] = {{"sin", (void *)&sine},
+                                           {"assay_has_no_such_function", (void *)&sine},
+                                           {"nor_such", (void *)&cosine}};
+    void *library = library_open(names, why, sizeof why);
+    assert_non_null(library);
+    assert_null(library_find_all(library, good, 2));
+    assert_true(sine(0) == 0 && cosine(0) == 1);
+    assert_string_equal(library_find_all(library, bad, 3), "assay_has_no_such_function");
+    assert_null(library_find_all(library, bad, 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(library_open__takes_the_first_that_there_is),
         cmocka_unit_test(library_open__says_what_is_wrong_with_the_first__when_there_is_none),
         cmocka_unit_test(library_find__is_false_and_changes_nothing__when_a_function_is_missing),
+        cmocka_unit_test(
+            library_find_all__gives_every_function__and_names_the_first_that_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

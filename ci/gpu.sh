@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # The whole check of the CUDA path in one call, on a machine with a GPU: parity of every shipped case (reference against
 # golden, gpu against golden, gpu against reference), the same run twice, chunked and batched runs, ops at random and at
-# fixed sizes, planted faults, injected launch failures, compute-sanitizer, bench. Works from the folder that
-# ci/gpu_pack.sh makes. Writes one JSON.
+# fixed sizes, every kernel that can be forced, planted faults, injected launch failures, compute-sanitizer, bench. Works
+# from the folder that ci/gpu_pack.sh makes. Writes one JSON.
 #     ci/gpu.sh [--pack FOLDER] [--out FILE] [--only SECTION,...] [--count N] [--ranks N] [--gigabytes N] [--on ref]
-# Sections: doctor parity repeat draft samples sweep cases faults failures large sanitizer counters bench. Exit 0 only if each of those asked for passed.
+# Sections: doctor parity repeat draft samples sweep cases tactics faults failures large sanitizer counters bench. Exit 0
+# only if each of those asked for passed.
 # With --ranks N the sections are those of ci/gpu_ranks.sh: ranks_parity ranks_bits ranks_refusals ranks_text
 # ranks_samples ranks_faults ranks_bench, and of ci/gpu_story.sh: ranks_layers ranks_load ranks_extract. --gigabytes: how
 # much of the disk the load may take (what is free, but for a sixth). --on ref: faults, load and extraction on a
@@ -18,7 +19,7 @@ ranks=1
 on=gpu
 gigabytes=0
 only=
-whole=doctor,parity,repeat,draft,samples,sweep,cases,faults,failures,large,sanitizer,counters,bench
+whole=doctor,parity,repeat,draft,samples,sweep,cases,tactics,faults,failures,large,sanitizer,counters,bench
 count=40
 while [ $# -gt 0 ]; do
     case $1 in
@@ -239,6 +240,56 @@ cases() {
     tail -n 1 "$work/log"
 }
 
+# serves CARDS CAPABILITY: whether a line of fixtures/gpu/tactics.txt is for this card.
+serves() {
+    case $1 in
+    all) ;;
+    9.0) [ "$2" = 9.0 ] ;;
+    9.0+) [ "${2%.*}" -ge 9 ] ;;
+    *) false ;;
+    esac
+}
+
+# forced TACTIC CARD LIST: its cases for this card, against the reference; the others are refused. Of linear and router the
+# report must name it. In a folder of its own, where it leaves how many checks failed.
+forced() {
+    local name=$1 cards tactic op line
+    failures=0
+    work=$work/$name
+    mkdir "$work"
+    while read -r cards tactic op line <&3; do
+        [ "$tactic" = "$name" ] || continue
+        if serves "$cards" "$2"; then
+            echo "$op $line" >> "$work/cases.txt"
+        else
+            check "$name, refused" 2 "$assay" op "$op" "$line" --on ref,gpu --tactic "$name"
+        fi
+    done 3< <(grep -v '^#' "$3")
+    if [ -e "$work/cases.txt" ] &&
+        check "$name" 0 "$assay" op --cases "$work/cases.txt" --on ref,gpu --tactic "$name" --json &&
+        { [ "${name#linear=}" != "$name" ] || [ "${name#router=}" != "$name" ]; } &&
+        ! grep -qiE "\"(kernel|tactic)\": *\"(linear_)?${name#*=}\"" "$work/log"; then
+        fail "$name: no kernel of this name in the report"
+    fi
+    echo "$failures" > "$work/failures"
+}
+
+# Each kernel that an op can be forced to, eight at a time: most of it is the host's.
+tactics() {
+    local list=fixtures/gpu/tactics.txt card tactic kernels
+    card=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1)
+    kernels=$(awk '!/^#/ { print $2 }' "$list" | sort -u)
+    for tactic in $kernels; do
+        while [ "$(jobs -rp | wc -l)" -ge 8 ]; do sleep 0.1; done
+        (trap - TERM INT HUP EXIT && forced "$tactic" "$card" "$list" < /dev/null) &
+    done
+    wait
+    for tactic in $kernels; do
+        failures=$((failures + $(cat "$work/$tactic/failures" || echo 1)))
+    done
+    say "tactics: $(wc -w <<< "$kernels") kernels forced; of $(cat "$work"/*=*/cases.txt | wc -l) cases on a card of $card"
+}
+
 faults() {
     check "faults on the device" 0 "$assay" fault run --on gpu --quick --clean 40
     grep -E '^(missed|wrong)|faults? named|injected|clean runs' "$work/log"
@@ -378,6 +429,7 @@ section draft draft
 section samples samples
 section sweep sweep
 section cases cases
+section tactics tactics
 section faults faults
 section failures failures
 section large large

@@ -12,7 +12,9 @@ static const struct choice {
 } choices[] = {
     {"mla.prefill", {"wgmma", "mma", NULL}},
     {"mla.decode", {"parts", "spread", NULL}}, /* of compute capability 9.0 */
-    {"moe",                                    /* of packed experts */
+    {"linear", {"whole8", "whole4", "parts8", "parts4", "cublaslt", "any", NULL}},
+    {"router", {"sum16", "sum32", "block", "warp", NULL}},
+    {"moe", /* of packed experts */
      {"apart8", "two8", "stream8", "stream16", "stream32", "wgmma", "mma8", "mma16", "mma32",
       "mma64", NULL}},
 };

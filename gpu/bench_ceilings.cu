@@ -48,7 +48,11 @@ static enum err_code launch_copy(struct ceiling_work *o, struct err *err)
 
 static enum err_code launch_product(struct ceiling_work *o, struct err *err)
 {
-    return gpu_linear(o->g, SQUARE, o->x, &o->w, o->y, DT_BF16, err);
+    bool done;
+    if (gpu_linear_lt(o->g, SQUARE, o->x, &o->w, o->y, DT_BF16, &done, err) != ERR_OK || done)
+        return err->code;
+    return err_set(err, ERR_DEVICE, "measure a product|cuBLASLt|no algorithm for %d columns|one",
+                   (int)SQUARE);
 }
 
 static enum err_code fastest(struct ceiling_work *o,

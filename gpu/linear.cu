@@ -1,10 +1,13 @@
 /* linear.cu: which kernel makes a product, and op linear; see linear.cuh. Test: assay op linear
- * --sweep --on ref,gpu */
+ * --sweep --on ref,gpu; each kernel: ci/gpu.sh --only tactics */
 #include "gpu/linear.cuh"
 
 #include "core/check.h"
 #include "core/matrix.h"
+#include "core/tactic.h"
+#include "gpu/launch.cuh"
 #include "gpu/ops.h"
+#include "gpu/vector.cuh"
 
 #include <math.h>
 
@@ -16,9 +19,41 @@ static int64_t alignment(const void *data, int64_t step)
     return a;
 }
 
-static enum err_code dense_product(struct gpu *g, int64_t T, const bf16 *x,
-                                   const struct gpu_matrix *w, void *y, enum dtype ytype,
-                                   bool *done, struct err *err)
+static struct linear_size size_of(const struct gpu *g, int64_t T, const bf16 *x,
+                                  const struct gpu_matrix *w)
+{
+    struct linear_size s = {};
+    s.sms = g->sms;
+    s.T = T;
+    s.in = w->in;
+    s.dense = w->format == MATRIX_DENSE && w->data.dtype == DT_BF16;
+    s.aligned = vector_fits(w->data.data, w->in) && vector_fits(x, w->in);
+    s.overlap = gpu_can_overlap(g);
+    s.lt = true;
+    return s;
+}
+
+const struct linear_variant *linear_few_variant(const struct gpu *g, int64_t T, const bf16 *x,
+                                                const struct gpu_matrix *w, int64_t blocks)
+{
+    struct linear_size s = size_of(g, T, x, w);
+    const char *why;
+    s.blocks = blocks;
+    const struct linear_variant *v = linear_choose(&s, tactic_forced("linear"), &why);
+    return v && v->kernel == LINEAR_BY_FEW ? v : NULL;
+}
+
+/* NULL: the one that is forced cannot serve. */
+static const struct linear_variant *variant_for(const struct linear_size *s, struct err *err)
+{
+    const char *why;
+    const struct linear_variant *v = linear_choose(s, tactic_forced("linear"), &why);
+    if (!v) (void)tactic_none("linear", why, err);
+    return v;
+}
+
+enum err_code gpu_linear_lt(struct gpu *g, int64_t T, const bf16 *x, const struct gpu_matrix *w,
+                            void *y, enum dtype ytype, bool *done, struct err *err)
 {
     struct lt_shape s = {};
     s.m = w->out;
@@ -37,16 +72,17 @@ static enum err_code dense_product(struct gpu *g, int64_t T, const bf16 *x,
 enum err_code gpu_linear(struct gpu *g, int64_t T, const bf16 *x, const struct gpu_matrix *w,
                          void *y, enum dtype ytype, struct err *err)
 {
-    bool done = false;
+    const struct gpu_product one = {w, NULL, y, ytype};
+    struct linear_size s = size_of(g, T, x, w);
     if (T == 0) return ERR_OK;
-    if (linear_few_fits(T, x, w)) {
-        const struct gpu_product one = {w, NULL, y, ytype};
-        return linear_few(g, T, x, &one, 1, err);
+    const struct linear_variant *v = variant_for(&s, err);
+    if (!v) return err->code;
+    if (v->kernel == LINEAR_BY_FEW) return linear_few(g, T, x, &one, 1, err);
+    if (v->kernel == LINEAR_BY_LT) {
+        if (gpu_linear_lt(g, T, x, w, y, ytype, &s.lt, err) != ERR_OK || s.lt) return err->code;
+        v = variant_for(&s, err); /* without the library */
     }
-    if (w->format == MATRIX_DENSE && w->data.dtype == DT_BF16 &&
-        dense_product(g, T, x, w, y, ytype, &done, err) != ERR_OK)
-        return err->code;
-    return done ? ERR_OK : linear_any(g, T, x, w, y, ytype, err);
+    return v ? linear_any(g, T, x, w, y, ytype, err) : err->code;
 }
 
 enum err_code gpu_linear_same(struct gpu *g, int64_t T, const bf16 *x,
@@ -54,7 +90,7 @@ enum err_code gpu_linear_same(struct gpu *g, int64_t T, const bf16 *x,
 {
     bool few = true;
     CHECK(n <= LINEAR_SAME);
-    for (int i = 0; i < n; i++) few = few && linear_few_fits(T, x, products[i].w);
+    for (int i = 0; i < n; i++) few = few && linear_few_serves(g, T, x, products[i].w);
     if (T > 0 && few) return linear_few(g, T, x, products, n, err);
     for (int i = 0; i < n && err->code == ERR_OK; i++) {
         CHECK(!products[i].up);
@@ -63,12 +99,11 @@ enum err_code gpu_linear_same(struct gpu *g, int64_t T, const bf16 *x,
     return err->code;
 }
 
-enum err_code gpu_linear_batched(struct gpu *g, const struct gpu_batched *b, struct err *err)
+static enum err_code batched_lt(struct gpu *g, const struct gpu_batched *b, bool *done,
+                                struct err *err)
 {
     const int64_t size = sizeof(bf16);
     struct lt_shape s = {};
-    bool done = false;
-    if (b->T == 0 || b->heads == 0) return ERR_OK;
     s.m = b->n;
     s.n = b->T;
     s.k = b->k;
@@ -84,8 +119,22 @@ enum err_code gpu_linear_batched(struct gpu *g, const struct gpu_batched *b, str
     s.align_c = alignment(b->y, (b->ldy | b->y_step) * size);
     s.transpose = b->transpose;
     s.type = DT_BF16;
-    if (linear_lt(g, &s, b->w, b->x, b->y, &done, err) != ERR_OK || done) return err->code;
-    return linear_any_batched(g, b, err);
+    return linear_lt(g, &s, b->w, b->x, b->y, done, err);
+}
+
+enum err_code gpu_linear_batched(struct gpu *g, const struct gpu_batched *b, struct err *err)
+{
+    struct linear_size s = {};
+    s.T = b->T;
+    s.in = b->k;
+    s.dense = s.heads = s.lt = true;
+    if (b->T == 0 || b->heads == 0) return ERR_OK;
+    const struct linear_variant *v = variant_for(&s, err);
+    if (v && v->kernel == LINEAR_BY_LT) {
+        if (batched_lt(g, b, &s.lt, err) != ERR_OK || s.lt) return err->code;
+        v = variant_for(&s, err); /* without the library */
+    }
+    return v ? linear_any_batched(g, b, err) : err->code;
 }
 
 /* ---- adapters ---- */

@@ -1,28 +1,23 @@
 /* linear.cuh: y = x W^T, op linear on the device. Contract: core/linear.h. Sums in float32, in an
  * order of the kernel's own that depends on the shape and never on other rows' values; one rounding
- * at the output.
- *
- *   kernel        file             for
- *   linear_few    linear_few.cu    dense bf16, at most LINEAR_FEW rows, in % 8 == 0: reads W once
- *   cublasLt      linear_lt.cu     dense bf16 otherwise, and batches over heads
- *   linear_any    linear_any.cu    every stored format, and what cublasLt has no algorithm for */
+ * at the output. The kernels, and which of them serves what: gpu/linear_choose.h. */
 #ifndef ASSAY_GPU_LINEAR_CUH
 #define ASSAY_GPU_LINEAR_CUH
 
+#include "gpu/linear_choose.h"
 #include "gpu/weights.cuh"
 
-enum { LINEAR_FEW = 8, LINEAR_SAME = 2 };
+enum { LINEAR_SAME = 2 };
 
-/* x [T, in] bf16, y [T, out] of DT_BF16 or DT_F32, all on the device, contiguous. Dense bf16:
- * cuBLASLt (or our own kernel for few rows, whichever the dispatch says); every other stored
- * format: a kernel that reads it as stored, exactly (slow), except packed INT4 of the experts' own
- * layout, which is moe.cuh's. Rows' bits do not depend on the other rows, but may on T (cuBLASLt
- * picks by shape). */
+/* x [T, in] bf16, y [T, out] of DT_BF16 or DT_F32, all on the device, contiguous. Every stored
+ * format, except packed INT4 of the experts' own layout, which is moe.cuh's. Rows' bits do not
+ * depend on the other rows, but may on T (another kernel; cuBLASLt picks by shape). --tactic
+ * linear=NAME forces one kernel for this and everything below: ERR_USAGE where it cannot serve. */
 enum err_code gpu_linear(struct gpu *g, int64_t T, const bf16 *x, const struct gpu_matrix *w,
                          void *y, enum dtype ytype, struct err *err) ERR_USED;
 /* One of several products of the same x: y [T, w->out] of `type`, DT_BF16 or DT_F32. With `up`
  * (of w's shape) y = silu(x w^T) * (x up^T), each of the two rounded to bf16 first; for few rows
- * alone, see linear_few_fits(). */
+ * alone, see linear_few_serves(). */
 struct gpu_product {
     const struct gpu_matrix *w, *up;
     void *y;
@@ -48,11 +43,25 @@ struct gpu_batched {
 enum err_code gpu_linear_batched(struct gpu *g, const struct gpu_batched *b,
                                  struct err *err) ERR_USED;
 
+/* By cuBLASLt, whatever is forced: what a card's products are measured by. *done is false, without
+ * an error, where it has no algorithm for the shape. W dense bf16. */
+enum err_code gpu_linear_lt(struct gpu *g, int64_t T, const bf16 *x, const struct gpu_matrix *w,
+                            void *y, enum dtype ytype, bool *done, struct err *err) ERR_USED;
+
 /* ---- the kernels; gpu_linear() chooses ---- */
 
+/* How linear_few() makes this product in a launch of `blocks`; NULL: another kernel does, or none.
+ */
+const struct linear_variant *linear_few_variant(const struct gpu *g, int64_t T, const bf16 *x,
+                                                const struct gpu_matrix *w, int64_t blocks);
+/* Whether it does. */
+static inline bool linear_few_serves(const struct gpu *g, int64_t T, const bf16 *x,
+                                     const struct gpu_matrix *w)
+{
+    return linear_few_variant(g, T, x, w, 0) != NULL;
+}
 /* Rows of few tokens; a row's bits depend on neither T nor what else is in the launch. All of one
- * `in`, each of which fits. */
-bool linear_few_fits(int64_t T, const bf16 *x, const struct gpu_matrix *w);
+ * `in`, each of which it serves. */
 enum err_code linear_few(struct gpu *g, int64_t T, const bf16 *x,
                          const struct gpu_product *products, int n, struct err *err) ERR_USED;
 /* One product or a batch of them, column-major as cuBLASLt sees it: c [m, n] = a b, b [k, n].

@@ -21,23 +21,21 @@
  * way for o_proj (117 MB). Bare loads in this order take 21, 7.5 and 27 of constant bytes. Slower
  * were: more of W fetched into the far cache before the wait; 16 warps; loads that the compiler may
  * not move. */
+#include "core/check.h"
 #include "gpu/launch.cuh"
 #include "gpu/linear.cuh"
 #include "gpu/mlp.cuh"
 #include "gpu/mma.cuh"
 #include "gpu/moe_barrier.cuh"
-#include "gpu/vector.cuh"
 
 enum {
     ROWS = 8,
     STEP = 32,
-    AHEAD = 6,        /* even: a warp's steps come in pairs, 128 bytes of a row */
-    AHEAD_ALL = 8,    /* where x lies there whole, which takes fewer registers */
-    ROOM = 64,        /* of a warp in shared memory: steps times tokens */
-    THREADS = 1024,   /* of a multiprocessor, at 64 registers each */
-    WHOLE = 40 << 10, /* bytes of shared memory for all of x: with the rest no more than needs no
-                         asking, and four blocks a multiprocessor */
-    PAD = 64          /* bytes between tokens, so that two lie in different banks */
+    AHEAD = 6,      /* even: a warp's steps come in pairs, 128 bytes of a row */
+    AHEAD_ALL = 8,  /* where x lies there whole, which takes fewer registers */
+    ROOM = 64,      /* of a warp in shared memory: steps times tokens */
+    THREADS = 1024, /* of a multiprocessor, at 64 registers each */
+    PAD = LINEAR_PAD
 };
 
 static_assert((int)LINEAR_FEW == (int)ROWS, "the columns of one m16n8k16 product");
@@ -238,31 +236,17 @@ __global__ static void __launch_bounds__(WARPS * 32, THREADS / (WARPS * 32))
     give<WARPS>(p, sums);
 }
 
-bool linear_few_fits(int64_t T, const bf16 *x, const struct gpu_matrix *w)
-{
-    return T <= LINEAR_FEW && w->in <= INT32_MAX / 2 && w->format == MATRIX_DENSE &&
-           w->data.dtype == DT_BF16 && vector_fits(w->data.data, w->in) && vector_fits(x, w->in);
-}
-
-/* Warps share a row's columns by its length alone. 16 for long rows are 3 to 5 us slower for the
- * shared expert. */
-static int warps_for(int64_t in)
-{
-    return in >= 1024 ? 8 : 4;
-}
-
 template <int WARPS>
 static enum err_code launch(struct gpu *g, const struct few *p, unsigned blocks,
-                            const char *const tactic[2], struct err *err)
+                            const struct linear_variant *v, struct err *err)
 {
     int steps = steps_of<WARPS>(p->in), room = steps < p->room ? steps : p->room;
-    size_t row = (size_t)p->in * sizeof(bf16) + PAD, all = row * (size_t)p->T;
     size_t part = (size_t)(WARPS * room * p->T) * STEP * sizeof(bf16);
-    bool whole = gpu_can_overlap(g) && all <= WHOLE;
-    if (whole)
-        return gpu_launch_early(g, err, "linear_few", tactic[0], dim3(blocks), dim3(WARPS * 32),
-                                all, few_kernel<WARPS, true>, *p);
-    return gpu_launch_early(g, err, "linear_few", tactic[1], dim3(blocks), dim3(WARPS * 32), part,
+    if (v->whole)
+        return gpu_launch_early(g, err, "linear_few", v->name, dim3(blocks), dim3(WARPS * 32),
+                                (size_t)linear_whole_bytes(p->T, p->in), few_kernel<WARPS, true>,
+                                *p);
+    return gpu_launch_early(g, err, "linear_few", v->name, dim3(blocks), dim3(WARPS * 32), part,
                             few_kernel<WARPS, false>, *p);
 }
 
@@ -285,8 +269,7 @@ enum err_code linear_few(struct gpu *g, int64_t T, const bf16 *x,
         to->wide = from->type == DT_F32;
         to->end = blocks += (unsigned)ceil_div(to->out, to->up ? ROWS / 2 : ROWS);
     }
-    static const char *const tactics[][2] = {{"8 warps, x whole", "8 warps, x in parts"},
-                                             {"4 warps, x whole", "4 warps, x in parts"}};
-    if (warps_for(p.in) == 8) return launch<8>(g, &p, blocks, tactics[0], err);
-    return launch<4>(g, &p, blocks, tactics[1], err);
+    const struct linear_variant *v = linear_few_variant(g, T, x, products->w, blocks);
+    CHECK(v);
+    return v->warps == 8 ? launch<8>(g, &p, blocks, v, err) : launch<4>(g, &p, blocks, v, err);
 }

@@ -58,7 +58,8 @@ static enum err_code router_by_adapter(struct gpu_pass *p, struct err *err)
     return gpu_send(p->g, p->ids, op.ids, (size_t)chosen * sizeof *op.ids, "expert ids", err);
 }
 
-enum err_code gpu_op_router(struct gpu_pass *p, struct err *err)
+/* The same on the device, with all of it. */
+static struct gpu_router own_router(const struct gpu_pass *p)
 {
     const struct gpu_layer *w = own_layer(p);
     const struct router shape = router_of(p);
@@ -71,6 +72,12 @@ enum err_code gpu_op_router(struct gpu_pass *p, struct err *err)
     op.summed = p->summed;
     op.ids = p->ids;
     op.weights = p->weights;
+    return op;
+}
+
+enum err_code gpu_op_router(struct gpu_pass *p, struct err *err)
+{
+    const struct gpu_router op = own_router(p);
     CHECK(!p->run->profile.scale_after_sum); /* no profile that this path takes does */
     if (!by_adapter(p, "router")) return gpu_router(p->g, &op, err);
     struct arena_block *mark = arena_mark(p->run->arena);
@@ -170,7 +177,8 @@ enum err_code gpu_op_gated(struct gpu_pass *p, struct err *err)
     (void)by_adapter(p, "moe.shared");
     p->gated = gpu_new<bf16>(p->g, p->T * w->gate.out, "shared experts' activations", err);
     if (!p->gated) return err->code;
-    p->summed = linear_few_fits(p->T, p->h, &w->router);
+    const struct gpu_router router = own_router(p);
+    p->summed = gpu_router_by_linear(&router) && linear_few_serves(p->g, p->T, p->h, &w->router);
     return gpu_gated(p->g, p->T, p->h, &w->gate, &w->up, p->summed ? &logits : NULL, p->gated, err);
 }
 

@@ -1,5 +1,5 @@
-/* router.cu: op router on the device; see router.cuh. Few tokens take router_few.cu where it can
- * do what is asked for. Else logits are a linear in float32, and the choice is router_pick: a warp
+/* router.cu: op router on the device; see router.cuh. Which kernels: router_choose.h; those of few
+ * tokens: router_few.cu. Else logits are a linear in float32, and the choice is router_pick: a warp
  * a token, its keys in shared memory.
  *
  * NaN. A key that is NaN counts as the least of all, so ids are valid and distinct whatever the
@@ -7,8 +7,10 @@
 #include "gpu/router_parts.cuh"
 
 #include "core/matrix.h"
+#include "core/tactic.h"
 #include "gpu/linear.cuh"
 #include "gpu/ops.h"
+#include "gpu/vector.cuh"
 
 #include <limits.h>
 #include <math.h>
@@ -226,6 +228,45 @@ static bool fits(const struct gpu_router *r)
            r->top_k <= r->E / r->groups * r->top_groups;
 }
 
+/* By `warp`: logits of a linear, and a warp a token. */
+static enum err_code by_warps(struct gpu *g, const struct gpu_router *op, struct err *err)
+{
+    int64_t row = (2 * op->E + op->groups + (op->E + 31) / 32 + op->top_k) * 4,
+            warps = PICK_SHARED / row;
+    if (!op->summed && gpu_linear(g, op->T, op->x, op->w, op->logits, DT_F32, err) != ERR_OK)
+        return err->code;
+    if (warps < 1)
+        return err_set(err, ERR_INPUT, "choose experts|op router on gpu|%lld experts|at most %d",
+                       (long long)op->E, PICK_SHARED / 16);
+    if (warps > 4) warps = 4;
+    return GPU_LAUNCH(g, err, "router_pick", "warp", dim3((unsigned)((op->T + warps - 1) / warps)),
+                      dim3((unsigned)(32 * warps)), (size_t)(row * warps), router_pick, *op,
+                      (int)row);
+}
+
+static const struct router_variant *variant_for(const struct gpu_router *r, bool summed,
+                                                const char **why)
+{
+    struct router_size s = {};
+    s.summed = summed;
+    s.T = r->T;
+    s.E = r->E;
+    s.top_k = r->top_k;
+    s.groups = r->groups;
+    s.sigmoid = r->scoring == SCORING_SIGMOID;
+    s.forced = r->forced != NULL;
+    s.dense = r->w->format == MATRIX_DENSE && r->w->data.dtype == DT_BF16 &&
+              vector_fits(r->w->data.data, r->w->in) && vector_fits(r->x, r->w->in);
+    return router_variant_for(&s, tactic_forced("router"), why);
+}
+
+bool gpu_router_by_linear(const struct gpu_router *op)
+{
+    const char *why;
+    const struct router_variant *v = variant_for(op, true, &why);
+    return v && !v->sums;
+}
+
 enum err_code gpu_router(struct gpu *g, const struct gpu_router *op, struct err *err)
 {
     if (!fits(op))
@@ -235,18 +276,10 @@ enum err_code gpu_router(struct gpu *g, const struct gpu_router *op, struct err 
                        (long long)op->top_k, (long long)op->E, (long long)op->top_groups,
                        (long long)op->groups);
     if (op->T == 0) return ERR_OK;
-    if (router_few_fits(op)) return router_few(g, op, err);
-    int64_t row = (2 * op->E + op->groups + (op->E + 31) / 32 + op->top_k) * 4,
-            warps = PICK_SHARED / row;
-    if (!op->summed && gpu_linear(g, op->T, op->x, op->w, op->logits, DT_F32, err) != ERR_OK)
-        return err->code;
-    if (warps < 1)
-        return err_set(err, ERR_INPUT, "choose experts|op router on gpu|%lld experts|at most %d",
-                       (long long)op->E, PICK_SHARED / 16);
-    if (warps > 4) warps = 4;
-    return GPU_LAUNCH(g, err, "router_pick", "a warp a token",
-                      dim3((unsigned)((op->T + warps - 1) / warps)), dim3((unsigned)(32 * warps)),
-                      (size_t)(row * warps), router_pick, *op, (int)row);
+    const char *why;
+    const struct router_variant *v = variant_for(op, op->summed, &why);
+    if (!v) return tactic_none("router", why, err);
+    return v->block ? router_few(g, op, v, err) : by_warps(g, op, err);
 }
 
 /* ---- the op's adapter ---- */

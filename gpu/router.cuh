@@ -20,13 +20,16 @@ struct gpu_router {
     const float *bias;          /* [E] or NULL */
     const int32_t *forced;      /* device [T, top_k] or NULL; -1 first: not forced; an id out of
                                    range becomes -1 with weight NaN */
-    bool summed;                /* logits are there already, from linear_few() */
+    bool summed;                /* logits are there already, a linear's; sums make their own */
     float *logits;              /* [T, E] */
     int32_t *ids;               /* [T, top_k] ascending */
     float *weights;             /* [T, top_k] */
 };
 /* What of it the op on the host says too: all that is no pointer. */
 struct gpu_router gpu_router_of(const struct router *op);
+/* Whether it takes logits that a linear made before (summed). */
+bool gpu_router_by_linear(const struct gpu_router *op);
+/* --tactic router=NAME forces a variant of router_choose.h: ERR_USAGE where it cannot serve. */
 enum err_code gpu_router(struct gpu *g, const struct gpu_router *op, struct err *err) ERR_USED;
 
 #endif

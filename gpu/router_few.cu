@@ -1,9 +1,9 @@
-/* router_few.cu: op router for few tokens; see router.cuh. Reading W once is all there is to do, by
- * the whole card. Up to LINEAR_FEW tokens that is linear_few.cu's, alone or beside another product
- * of the same rows. For more: 384 experts are 12 blocks of rows, so the columns are cut too
- * (router_sum), in so many parts that a multiprocessor has one block. The kernel that chooses
- * (router_pick) adds the parts; it is placed while the one before still runs. Measured on an H200,
- * 384 experts of 7168 columns: 8.1 to 8.8 us for one token, 12 to 13 for 64.
+/* router_few.cu: op router where a block chooses for a token; see router_choose.h. Reading W once
+ * is all there is to do for few tokens, by the whole card. Logits that a linear made are taken, as
+ * those of linear_few.cu beside another product of the same rows. Else: 384 experts are 12 blocks
+ * of rows, so the columns are cut too (router_sum), in so many parts that a multiprocessor has one
+ * block. The kernel that chooses (router_pick) adds the parts; it is placed while the one before
+ * still runs.
  *
  * A block makes 32 experts' sums over a part of the columns for all tokens, by tensor cores: the
  * experts are their rows, the tokens their columns. Warp (m, q) = (warp % 2, warp / 2) has m16
@@ -16,21 +16,19 @@
 #include "gpu/linear.cuh"
 #include "gpu/mma.cuh"
 #include "gpu/router_parts.cuh"
-#include "gpu/vector.cuh"
 
 #include <limits.h>
 #include <math.h>
 
 enum {
-    FEW = 64,     /* tokens at most */
     ROWS = 32,    /* experts of a block */
     PARTS = 16,   /* of the columns at most */
     BLOCKS = 132, /* that run side by side: one a multiprocessor of an H100 or H200 */
     STEP = 32,
     GROUPS = 8, /* of warps, that take steps in turns */
     THREADS = 64 * GROUPS,
-    PICK_EXPERTS = 512, /* at most: a thread each */
-    PICK_CHOSEN = 32    /* at most: a lane each */
+    PICK_EXPERTS = ROUTER_PICK_EXPERTS,
+    PICK_CHOSEN = ROUTER_PICK_CHOSEN
 };
 
 /* sums [parts][T][E]: of each part of the columns, `steps` steps of 32. */
@@ -227,26 +225,16 @@ __global__ static void __launch_bounds__(PICK_EXPERTS) pick_kernel(const struct 
 
 /* ---- launch ---- */
 
-bool router_few_fits(const struct gpu_router *r)
-{
-    return r->T <= FEW && r->E <= PICK_EXPERTS && r->top_k <= PICK_CHOSEN && r->groups == 1 &&
-           r->scoring == SCORING_SIGMOID && !r->forced && r->w->format == MATRIX_DENSE &&
-           r->w->data.dtype == DT_BF16 && vector_fits(r->w->data.data, r->w->in) &&
-           vector_fits(r->x, r->w->in);
-}
-
-static enum err_code launch_sum(struct gpu *g, const struct router_sum *p, struct err *err)
+static enum err_code launch_sum(struct gpu *g, const struct router_sum *p,
+                                const struct router_variant *v, struct err *err)
 {
     static const struct {
-        int64_t T; /* at most */
-        const char *tactic;
+        int32_t sums;
         void (*kernel)(const struct router_sum);
-    } rows[] = {{16, "16 tokens", sum_kernel<2, 3>},
-                {32, "32 tokens", sum_kernel<4, 2>},
-                {FEW, "64 tokens", sum_kernel<8, 1>}};
+    } rows[] = {{16, sum_kernel<2, 3>}, {32, sum_kernel<4, 2>}};
     int i = 0;
-    while (rows[i].T < p->T) i++;
-    return gpu_launch_early(g, err, "router_sum", rows[i].tactic,
+    while (rows[i].sums < v->sums) i++;
+    return gpu_launch_early(g, err, "router_sum", v->name,
                             dim3((unsigned)((p->E + ROWS - 1) / ROWS), (unsigned)p->parts),
                             dim3(THREADS), 0, rows[i].kernel, *p);
 }
@@ -260,14 +248,13 @@ static int parts_of(int64_t E, int64_t H, int *steps)
     return (int)ceil_div(all, *steps);
 }
 
-/* The logits of up to LINEAR_FEW tokens, by the kernel that reads any matrix for so few. */
 static enum err_code make_logits(struct gpu *g, const struct gpu_router *op, struct err *err)
 {
-    const struct gpu_product one = {op->w, NULL, op->logits, DT_F32};
-    return op->summed ? ERR_OK : linear_few(g, op->T, op->x, &one, 1, err);
+    return op->summed ? ERR_OK : gpu_linear(g, op->T, op->x, op->w, op->logits, DT_F32, err);
 }
 
-static enum err_code make_sums(struct gpu *g, const struct gpu_router *op, struct router_pick *pick,
+static enum err_code make_sums(struct gpu *g, const struct gpu_router *op,
+                               const struct router_variant *v, struct router_pick *pick,
                                struct err *err)
 {
     struct router_sum sum = {};
@@ -279,17 +266,17 @@ static enum err_code make_sums(struct gpu *g, const struct gpu_router *op, struc
     sum.parts = pick->parts = parts_of(sum.E, sum.H, &sum.steps);
     sum.sums = gpu_new<float>(g, sum.parts * op->T * op->E, "parts of logits", err);
     pick->sums = sum.sums;
-    return sum.sums ? launch_sum(g, &sum, err) : err->code;
+    return sum.sums ? launch_sum(g, &sum, v, err) : err->code;
 }
 
-enum err_code router_few(struct gpu *g, const struct gpu_router *op, struct err *err)
+enum err_code router_few(struct gpu *g, const struct gpu_router *op, const struct router_variant *v,
+                         struct err *err)
 {
     struct router_pick pick = {};
     struct gpu_mark m = gpu_mark(g);
-    bool few = linear_few_fits(op->T, op->x, op->w);
     pick.r = *op;
-    if ((few ? make_logits(g, op, err) : make_sums(g, op, &pick, err)) == ERR_OK)
-        (void)!gpu_launch_early(g, err, "router_pick", "a block a token", dim3((unsigned)op->T),
+    if ((v->sums ? make_sums(g, op, v, &pick, err) : make_logits(g, op, err)) == ERR_OK)
+        (void)!gpu_launch_early(g, err, "router_pick", "block", dim3((unsigned)op->T),
                                 dim3(PICK_EXPERTS), 0, pick_kernel, pick);
     gpu_release(g, m);
     return err->code;

@@ -3,9 +3,10 @@
 #define ASSAY_GPU_ROUTER_PARTS_CUH
 
 #include "gpu/router.cuh"
+#include "gpu/router_choose.h"
 
-/* Few tokens, sigmoid scores, one group, nothing forced: both steps made to be quick. */
-bool router_few_fits(const struct gpu_router *r);
-enum err_code router_few(struct gpu *g, const struct gpu_router *op, struct err *err) ERR_USED;
+/* A variant where a block chooses for a token. */
+enum err_code router_few(struct gpu *g, const struct gpu_router *op, const struct router_variant *v,
+                         struct err *err) ERR_USED;
 
 #endif

@@ -63,7 +63,7 @@ struct bench_run {
     struct bench_ceilings ceilings;
     struct bench_against against;   /* root NULL: no recorded run */
     struct bench_counters counters; /* file NULL: none */
-    json_t *rows;
+    json_t *rows, *refused; /* measured; not, for the kernel that --tactic forces cannot serve */
 };
 
 static void row_text(const struct bench_row *r, const json_t *row)
@@ -71,6 +71,21 @@ static void row_text(const struct bench_row *r, const json_t *row)
     bench_row_print(row, stdout);
     profile_print(r, stdout);
     bench_counters_print(row, stdout);
+}
+
+/* A row that the forced kernel cannot serve is said, and the others go on. */
+static enum err_code refuse_row(struct bench_run *o, const char *op, const struct bench_row *r,
+                                struct err *err)
+{
+    char why[ERR_LINE];
+    err_line(err, why, sizeof why);
+    err_clear(err);
+    if (!o->a->json) printf("%s %s: refused: %s\n", op, r->text, why);
+    json_t *row = json_pack("{s:s, s:s, s:s, s:s}", "op", op, "case", r->text, "on", o->side->name,
+                            "why", why);
+    if (!row || json_array_append_new(o->refused, row) != 0)
+        return err_set(err, ERR_MEMORY, "bench||no memory");
+    return ERR_OK;
 }
 
 static enum err_code one_row(struct bench_run *o, int i, struct err *err)
@@ -86,8 +101,10 @@ static enum err_code one_row(struct bench_run *o, int i, struct err *err)
             err_set(err, ERR_MEMORY, "bench||no memory");
         else if (!o->against.root || bench_against_row(&o->against, row, err) == ERR_OK)
             if (!o->a->json) row_text(&r, row);
-    } else {
+    } else if (err->code != ERR_USAGE || !args_has(o->a, "--tactic")) {
         (void)err_note(err, "bench %s", op);
+    } else {
+        (void)!refuse_row(o, op, &r, err);
     }
     free(log);
     return err->code;
@@ -113,8 +130,11 @@ static enum err_code run_ranks(const struct args *a, json_t *result, struct err 
     struct bench_ranks_request q = {.layers = strcmp(a->word[0], BENCH_LAYER) == 0};
     if (against && !q.layers)
         return err_set(err, ERR_USAGE, "bench " BENCH_COLLECTIVES "|--against|ranks|ops");
-    if (args_has(a, "--counters"))
-        return err_set(err, ERR_USAGE, "bench %s|--counters|ranks|ops", a->word[0]);
+    for (int i = 0; i < 2; i++) {
+        const char *name = i ? "--tactic" : "--counters";
+        if (args_has(a, name))
+            return err_set(err, ERR_USAGE, "bench %s|%s|ranks|ops", a->word[0], name);
+    }
     if (bench_ranks_plan(a, &q.plan, err) != ERR_OK || side_of(a, &side, err) != ERR_OK)
         return err->code;
     if (side != gpu_bench())
@@ -163,6 +183,10 @@ static enum err_code measure_all(struct bench_run *o, json_t *result, struct err
     if (o->against.root) say_against(o, result);
     if (o->counters.file)
         json_object_set_new(result, "counters", bench_counters_json(&o->counters));
+    if (json_array_size(o->refused)) json_object_set(result, "refused", o->refused);
+    if (json_array_size(o->refused) && !json_array_size(o->rows))
+        return err_set(err, ERR_USAGE,
+                       "bench|--tactic|every case is refused|a case that it serves");
     return tactic_check(err);
 }
 
@@ -179,8 +203,10 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
         side_of(a, &o.side, err) == ERR_OK && words_known(a, o.side, err) == ERR_OK &&
         tactic_options_read(a, err) == ERR_OK) {
         o.rows = json_array();
+        o.refused = json_array();
         (void)!measure_all(&o, result, err);
         json_decref(o.rows);
+        json_decref(o.refused);
     }
     bench_against_close(&o.against);
     bench_counters_close(&o.counters);

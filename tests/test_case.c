@@ -385,8 +385,9 @@ static void moe__routes_ascending_ids__and_makes_chosen_experts_only(void **stat
 static void lists_of_the_device__hold_cases_that_can_be_made(void **state)
 {
     (void)state;
-    static const char *const lists[] = {"/fixtures/gpu/cases.txt", "/fixtures/gpu/sanitizer.txt"};
-    for (int i = 0; i < 2; i++) {
+    static const char *const lists[] = {"/fixtures/gpu/cases.txt", "/fixtures/gpu/sanitizer.txt",
+                                        "/fixtures/gpu/tactics.txt"};
+    for (int i = 0; i < 3; i++) {
         char path[512], line[CASE_INPUT];
         int cases = 0;
         snprintf(path, sizeof path, "%s%s", ASSAY_SOURCE_DIR, lists[i]);
@@ -396,7 +397,9 @@ static void lists_of_the_device__hold_cases_that_can_be_made(void **state)
             struct op_case c;
             line[strcspn(line, "\n")] = '\0';
             if (!line[0] || line[0] == '#') continue;
-            parse(&c, line);
+            char *at = line;
+            if (i == 2) at = strchr(strchr(line, ' ') + 1, ' ') + 1; /* CARDS TACTIC CASE */
+            parse(&c, at);
             assert_true(case_word_is(&c, "profile", "gpu"));
             cases++;
         }

@@ -1,0 +1,125 @@
+/* linear_choose.h: which kernel makes a product y = x W^T: the variants as data, and the choice.
+ * Plain C, shared by the choice and its test. Rows' bits differ between the three kernels, within
+ * the op's bound; of linear_few they depend on the number of warps alone. Test:
+ * tests/test_linear_choose.c */
+#ifndef ASSAY_GPU_LINEAR_CHOOSE_H
+#define ASSAY_GPU_LINEAR_CHOOSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/*     linear_few.cu    dense bf16 for few rows: reads W once
+ *     linear_lt.cu     dense bf16: cuBLASLt, by an algorithm that it chooses itself
+ *     linear_any.cu    every stored format and shape; slow */
+enum linear_kernel { LINEAR_BY_FEW, LINEAR_BY_LT, LINEAR_BY_ANY };
+enum {
+    LINEAR_FEW = 8,          /* rows: the columns of one m16n8k16 product */
+    LINEAR_WHOLE = 40 << 10, /* bytes of shared memory for all of x: with the rest no more
+                                than needs no asking, and four blocks a multiprocessor */
+    LINEAR_PAD = 64,         /* bytes between rows of it, so that two lie in different banks */
+    LINEAR_IN_MOST = INT32_MAX / 2, /* columns that linear_few counts */
+    LINEAR_AT_ONCE = 4,             /* blocks a multiprocessor that copy x whole */
+    LINEAR_ALWAYS = 2               /* rows that are copied whole however many blocks there are */
+};
+
+/* Of a product, what the choice depends on. */
+struct linear_size {
+    int64_t T, in;
+    int64_t blocks, sms; /* of a launch of linear_few; multiprocessors */
+    bool dense;          /* W is bf16 as stored */
+    bool aligned;        /* rows of x and of W begin at multiples of 16 bytes */
+    bool heads;          /* a batch over heads, each with its part of W */
+    bool overlap;        /* the build and the card know the copy engine of compute capability 9.0 */
+    bool lt;             /* cuBLASLt has an algorithm, as far as is known */
+};
+
+/* It is chosen for more than `over` and up to `upto` columns. `whole` of several rows only where
+ * all blocks run at once: one that comes later waits for its x before its first product. */
+struct linear_variant {
+    const char *name; /* of --tactic linear=NAME */
+    enum linear_kernel kernel;
+    int32_t warps; /* of linear_few: that share a row's columns */
+    bool whole;    /* x lies in shared memory whole */
+    int64_t over, upto;
+};
+
+/* In order of preference. How many warps is a matter of `in` alone, so that a row's bits are; 16
+ * for long rows were 3 to 5 us slower for the shared expert of Kimi-K2.5. `whole` changes no bit.
+ * us on an H200, graphs of many products, in -> out:
+ *     rows                        1                                  8
+ *     variant             whole8 parts8 parts4 cublaslt    whole8 parts8 parts4 cublaslt
+ *      256 ->  7168          5.8    5.7    3.5      3.8       7.3    5.9    4.4      3.5
+ *     1024 ->  7168          7.7    7.1    7.5      6.6      11.4    8.8   10.5      6.1
+ *     1536 ->  1536          3.4    4.5    4.4      6.5       4.5    5.5    5.7      5.1
+ *     1536 -> 12288         14.3   14.1   11.8     12.4      22.5   17.5   19.3     12.3
+ *     7168 ->  2112         10.3   10.9   13.2     12.7               14.8   20.3     12.7
+ *     8192 ->  7168         34.2   32.8   32.5     36.1               50.3   53.8     35.5
+ * One row of the shared expert, gate and up `whole8` and down behind them: 30.3 with down `whole8`
+ * too, 32.2 with `parts8`; so of one or two rows it is not mixed. Of several rows cuBLASLt makes
+ * wide products faster, but with other bits for a row than it has alone, on which those who verify
+ * drafts rely: up to LINEAR_FEW rows it is not asked. */
+static const struct linear_variant linear_variants[] = {
+    {"whole8", LINEAR_BY_FEW, 8, true, 1023, INT64_MAX},
+    {"whole4", LINEAR_BY_FEW, 4, true, 0, 1023},
+    {"parts8", LINEAR_BY_FEW, 8, false, 1023, INT64_MAX},
+    {"parts4", LINEAR_BY_FEW, 4, false, 0, 1023},
+    {"cublaslt", LINEAR_BY_LT, 0, false, 0, INT64_MAX},
+    {"any", LINEAR_BY_ANY, 0, false, 0, INT64_MAX},
+};
+
+enum { LINEAR_VARIANTS = sizeof linear_variants / sizeof linear_variants[0] };
+
+/* Bytes of shared memory that all of x takes. */
+static inline int64_t linear_whole_bytes(int64_t T, int64_t in)
+{
+    return T * (2 * in + LINEAR_PAD);
+}
+
+static inline const char *linear_few_refuses(const struct linear_variant *v,
+                                             const struct linear_size *s)
+{
+    if (s->heads) return "a batch over heads, which it does not serve";
+    if (s->T > LINEAR_FEW) return "more than 8 rows, which it does not serve";
+    if (!s->aligned || s->in > LINEAR_IN_MOST)
+        return "columns that are no multiple of 8, or too many, which it does not serve";
+    if (!v->whole) return NULL;
+    if (!s->overlap) return "this card has no such copies";
+    return linear_whole_bytes(s->T, s->in) <= LINEAR_WHOLE
+               ? NULL
+               : "rows that do not fit into 40 KB of shared memory";
+}
+
+/* NULL where the variant can make the product, else why it cannot. */
+static inline const char *linear_refuses(const struct linear_variant *v,
+                                         const struct linear_size *s)
+{
+    if (v->kernel == LINEAR_BY_ANY) return NULL;
+    if (!s->dense) return "a matrix that is not dense bf16, which it does not serve";
+    if (v->kernel == LINEAR_BY_FEW) return linear_few_refuses(v, s);
+    return s->lt ? NULL : "a product that the library has no algorithm for";
+}
+
+static inline bool linear_is_for(const struct linear_variant *v, const struct linear_size *s)
+{
+    bool whole = s->T <= LINEAR_ALWAYS || s->blocks <= LINEAR_AT_ONCE * s->sms;
+    return s->in > v->over && s->in <= v->upto && (!v->whole || whole);
+}
+
+/* The variant for a product; `forced`: NULL, or the name of the one to take whatever its limits.
+ * NULL: it is refused, *why says for what. Without `forced` there is always one. */
+static inline const struct linear_variant *linear_choose(const struct linear_size *s,
+                                                         const char *forced, const char **why)
+{
+    *why = "no such kernel";
+    for (int i = 0; i < LINEAR_VARIANTS; i++) {
+        const struct linear_variant *v = &linear_variants[i];
+        if (forced ? strcmp(forced, v->name) != 0 : !linear_is_for(v, s)) continue;
+        *why = linear_refuses(v, s);
+        if (!*why) return v;
+    }
+    return NULL;
+}
+
+#endif

@@ -8,7 +8,7 @@
 set -euo pipefail
 folder=${1:?the folder of the packages}
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-assay=${2:-$root/build}/bin/assay
+assay=$(realpath "${2:-$root/build}")/bin/assay # the loop below runs it from another folder
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -77,9 +77,14 @@ corpus_of_ruff() {
 }
 
 rules > "$work/rules.json"
-"$root/ci/lint_corpus.sh" "$folder" "${2:-$root/build}" 2> "$work/rows" > "$work/corpus" || [ $? = 1 ]
+status=0
+"$root/ci/lint_corpus.sh" "$folder" "${2:-$root/build}" 2> "$work/rows" > "$work/corpus" || status=$?
+if [ "$status" -gt 1 ]; then # its stderr, else kept as rows, says why
+    cat "$work/rows" >&2
+    exit "$status"
+fi
 corpus_of_ruff > "$work/corpus.ruff"
-jq -n --arg assay "$("$assay" --version)" --arg ruff "$("$ruff" --version)" --arg nearest "$nearest" \
+jq -n --arg assay "$("$assay" --version | sed -n 1p)" --arg ruff "$("$ruff" --version)" --arg nearest "$nearest" \
     --arg shellcheck "$(shellcheck --version | awk '/^version:/ { print $2 }')" --slurpfile rules "$work/rules.json" \
     --slurpfile corpus "$work/corpus" --slurpfile by_ruff "$work/corpus.ruff" --rawfile rows "$work/rows" \
     '{command: "ci/lint_peers.sh FOLDER", versions: {assay: $assay, ruff: $ruff, shellcheck: $shellcheck},

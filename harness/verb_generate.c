@@ -9,7 +9,8 @@
 static const struct option_row options[] = {
     {"--tokens", "T", "the prompt: 1,5,9, a file, or @golden.json", false},
     {"--prompt", "N", "only the first N tokens of T", false},
-    {"-n", "N", "tokens to generate (default 16)", false},
+    {"-n", "N", "tokens to generate (default 16); with the prompt at most the config's positions",
+     false},
     {"--stop-eos", NULL, "stop after the config's eos token", false},
     {"--temperature", "X", "sample at this temperature (default 0: greedy)", false},
     {"--seed", "S", "of the random numbers (default 0)", false},
@@ -88,6 +89,19 @@ static enum err_code read_prompt(const struct args *a, struct job *j, struct err
     return ERR_OK;
 }
 
+/* RoPE goes on past the last position that the model was made for, and what comes out there means
+ * nothing: serving engines end before it. Drafts beyond the end are never kept, so they do not
+ * count. */
+static enum err_code check_positions(const struct job *j, struct err *err)
+{
+    const int64_t most = j->loaded.model.config->max_position;
+    if (j->tokens.count + j->count <= most) return ERR_OK;
+    return err_set(err, ERR_INPUT,
+                   "generate|-n|%lld tokens of the prompt and %lld to come|at most "
+                   "max_position_embeddings, %lld, in all",
+                   (long long)j->tokens.count, (long long)j->count, (long long)most);
+}
+
 static enum err_code prepare(struct job *j, const struct args *a, struct err *err)
 {
     if (!args_value(a, "--tokens"))
@@ -105,10 +119,12 @@ static enum err_code prepare(struct job *j, const struct args *a, struct err *er
         return err->code;
     /* The last round may begin one token before the end. */
     int64_t room = j->tokens.count + j->count + (j->drafts ? j->how.drafts : 0);
-    if (session_open(&j->session, &j->loaded, &j->options, 1, &room, err) != ERR_OK)
+    if (check_positions(j, err) != ERR_OK ||
+        session_open(&j->session, &j->loaded, &j->options, 1, &room, err) != ERR_OK)
         return err->code;
     return speculate_open(&j->speculate, &j->session, j->drafts ? &j->head : NULL, &j->how, err);
 }
+
 /* ---- generating ---- */
 
 /* What a run gives, round by round. */

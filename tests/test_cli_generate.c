@@ -180,21 +180,29 @@ static void sampling__is_checked_by_its_law(void **state)
 
 /* ---- eos ---- */
 
-/* tiny-k25 with another eos: 227, which is the second draft of the first round. */
-static void eos__inside_the_drafts_ends_the_text(void **state)
+/* tiny-k25 with every `from` of its config replaced by `to`. Returns its folder. */
+static const char *other_k25(void **state, const char *from, const char *to)
 {
     size_t size;
-    const char *folder = folder_path(state, "eos"), *config = textf("%s/config.json", folder);
+    const char *folder = folder_path(state, "k25"), *config = textf("%s/config.json", folder);
     char *text = read_whole(K25 "/config.json", &size);
     assert_int_equal(mkdir(folder, 0755), 0);
-    for (char *at; (at = strstr(text, "\"eos_token_id\": 2"));) {
-        char *next = replaced(text, "\"eos_token_id\": 2", "\"eos_token_id\":227");
+    assert_non_null(strstr(text, from));
+    while (strstr(text, from)) {
+        char *next = replaced(text, from, to);
         free(text);
         text = next;
     }
     write_text(config, text);
     free(text);
     assert_int_equal(symlink(K25 "/model.safetensors", textf("%s/model.safetensors", folder)), 0);
+    return folder;
+}
+
+/* 227 is the second draft of the first round. */
+static void eos__inside_the_drafts_ends_the_text(void **state)
+{
+    const char *folder = other_k25(state, "\"eos_token_id\": 2", "\"eos_token_id\":227");
     static const char *const modes[] = {"chain", "tree"};
     for (int tree = 0; tree < 2; tree++) {
         json_t *j = cli_passes("generate", folder, "--tokens", PROMPT, "-n", "16", "--draft", HEAD,
@@ -251,6 +259,30 @@ static void head__for_another_target_is_refused(void **state)
                 fixture_synth("mid-k25"), "--tokens", "1,2", "--draft", HEAD);
 }
 
+/* The prompt has 8 tokens. */
+static void positions__end_where_the_config_says(void **state)
+{
+    const char *k25 =
+        other_k25(state, "\"max_position_embeddings\": 262144", "\"max_position_embeddings\": 12");
+    json_t *j = cli_passes("generate", k25, "--tokens", PROMPT, "-n", "4");
+    assert_begins(field(j, "tokens"), greedy, 4);
+    json_decref(j);
+    cli_refuses(state,
+                ((struct refusal){2, "generate", "-n", "8 tokens of the prompt and 5 to come",
+                                  "at most max_position_embeddings, 12, in all"}),
+                "generate", k25, "--tokens", PROMPT, "-n", "5");
+    static const char *const modes[] = {"chain", "tree"}; /* whose last round drafts beyond it */
+    for (int tree = 0; tree < 2; tree++) {
+        j = cli_passes("generate", k25, "--tokens", PROMPT, "-n", "4", "--draft", HEAD, "--mode",
+                       modes[tree]);
+        assert_begins(field(j, "tokens"), greedy, 4);
+        json_decref(j);
+        cli_refuses(state, ((struct refusal){2, "generate", "-n", "and 5 to come", "12"}),
+                    "generate", k25, "--tokens", PROMPT, "-n", "5", "--draft", HEAD, "--mode",
+                    modes[tree]);
+    }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, folder_setup, folder_teardown)
@@ -264,6 +296,7 @@ int main(void)
         TEST(eos__inside_the_drafts_ends_the_text),
         TEST(options__without_what_they_need_are_refused),
         TEST(head__for_another_target_is_refused),
+        TEST(positions__end_where_the_config_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

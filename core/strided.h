@@ -1,5 +1,5 @@
 /* strided.h: views of arrays by shape and stride, as torch and numpy store them, and their copy in
- * row-major order. Strides are in elements and 0 or more. Test: tests/test_pt.c */
+ * row-major order. Strides are in elements and 0 or more. Test: tests/test_strided.c */
 #ifndef ASSAY_CORE_STRIDED_H
 #define ASSAY_CORE_STRIDED_H
 

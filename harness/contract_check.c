@@ -3,13 +3,12 @@
 #include "harness/contract.h"
 #include "harness/contract_accept.h"
 #include "harness/facts.h"
-#include "reports/text.h"
+#include "harness/terminal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { HINTS = 64, LINES = 40 };
 
@@ -144,8 +143,7 @@ enum err_code contract_check(const struct args *a, json_t *result, struct err *e
     if (rc == ERR_OK) {
         fill_result(c, result);
         if (!a->json)
-            report_check_text(result, stdout, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"),
-                              args_has(a, "--all") ? 0 : LINES);
+            report_check_text(result, stdout, terminal_view(args_has(a, "--all") ? 0 : LINES));
         if (c->report.counts.broken > 0) rc = ERR_DIFF;
     }
     arena_release(&c->arena, NULL);

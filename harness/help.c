@@ -1,8 +1,9 @@
 /* help.c: see help.h. */
 #include "harness/help.h"
 
+#include "harness/terminal.h"
+
 #include <string.h>
-#include <sys/ioctl.h>
 
 enum { OPTION_INDENT = 29, VERB_INDENT = 18 };
 
@@ -43,10 +44,8 @@ const char *help_exit(int status)
 
 int help_columns(int fd)
 {
-    struct winsize size;
-    if (ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_col > HELP_COLUMNS)
-        return HELP_COLUMNS;
-    return size.ws_col < HELP_COLUMNS_LEAST ? HELP_COLUMNS_LEAST : size.ws_col;
+    const int columns = terminal_columns(fd);
+    return columns == 0 || columns > HELP_COLUMNS ? HELP_COLUMNS : columns;
 }
 
 void help_fill(FILE *f, const char *text, int at, int indent, int columns)

@@ -9,10 +9,9 @@
 #include <jansson.h>
 #include <stdio.h>
 
-enum { HELP_COLUMNS = 100, HELP_COLUMNS_LEAST = 40, HELP_LEFT = 96 };
+enum { HELP_COLUMNS = 100, HELP_LEFT = 96 };
 
-/* Columns of the terminal at `fd`, at least HELP_COLUMNS_LEAST, at most HELP_COLUMNS; HELP_COLUMNS
- * where it is none. */
+/* Columns of the terminal at `fd`, at most HELP_COLUMNS; HELP_COLUMNS where it is none. */
 int help_columns(int fd);
 /* The list of verbs, and the exit statuses. */
 void help_overview(FILE *f, int columns);

@@ -4,8 +4,10 @@
  * without a problem here opens there, and the other way round. */
 #include "harness/inspect.h"
 
+#include "core/check.h"
 #include "core/file.h"
 #include "core/json.h"
+#include "core/strided.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,15 +43,6 @@ static void lose(const struct header *h, const char *why)
 
 /* ---- one tensor ---- */
 
-static int64_t count_of(const struct ins_tensor *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->dims; i++) {
-        if (__builtin_mul_overflow(n, t->shape[i], &n) || n >= (int64_t)1 << 60) return -1;
-    }
-    return n;
-}
-
 static void read_shape(const struct header *h, const json_t *shape, struct ins_tensor *t)
 {
     struct inspection *s = h->s;
@@ -74,8 +67,9 @@ static void read_shape(const struct header *h, const json_t *shape, struct ins_t
                 "an integer of 0 or more");
         return;
     }
+    int64_t count;
     t->dims = (int)dims;
-    if (count_of(t) >= 0) return;
+    if (strided_count(t->dims, t->shape, &count)) return;
     problem(h, "tensor shape", t->raw, "2^60 elements or more", "a shape that fits");
     t->dims = -1;
 }
@@ -114,7 +108,9 @@ static void check_size(const struct header *h, struct ins_tensor *t)
 {
     struct inspection *s = h->s;
     if (t->dims < 0 || t->dtype == DT_COUNT) return;
-    int64_t wanted = count_of(t) * dtype_size(t->dtype);
+    int64_t wanted;
+    CHECK(strided_count(t->dims, t->shape, &wanted)); /* or it has no dims: read_shape() */
+    wanted *= dtype_size(t->dtype);
     t->placed = t->bytes == wanted;
     if (t->placed) return;
     problem(h, "tensor size", t->raw, ins_text(s, "%lld bytes", (long long)t->bytes),

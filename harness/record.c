@@ -20,14 +20,14 @@ static enum err_code write_file(const char *folder, const char *stem, const char
 }
 
 enum err_code record_result(const json_t *result, const char *folder, const char *stem,
-                            record_renderer *render, struct err *err)
+                            text_report *render, struct err *err)
 {
     char *text = NULL;
     char *json = json_dumps(result, JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17));
     size_t size = 0;
     FILE *f = open_memstream(&text, &size);
     if (f) {
-        render(result, f, false, 0);
+        render(result, f, (struct text_view){0});
         fclose(f);
     }
     if (!f || !json || !text) err_set(err, ERR_MEMORY, "write report|%s|no memory", folder);

@@ -3,13 +3,11 @@
 #include "harness/diff.h"
 #include "harness/record.h"
 #include "harness/report.h"
+#include "harness/terminal.h"
 #include "harness/verb.h"
-#include "reports/text.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { REQUIRE_MAX = 64 /* as many options as a line may have */, TABLE_ROWS = 12 };
 
@@ -87,8 +85,7 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
             (folder && record_result(result, folder, "diff", report_diff_text, err) != ERR_OK)) {
             rc = err->code;
         } else if (!a->json) {
-            report_diff_text(result, stdout, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"),
-                             TABLE_ROWS);
+            report_diff_text(result, stdout, terminal_view(TABLE_ROWS));
             if (folder) printf("report: %s/diff.txt\n", folder);
         }
     }

@@ -8,11 +8,8 @@
 #include "harness/inspect_samples.h"
 #include "harness/session.h"
 #include "harness/report.h"
+#include "harness/terminal.h"
 #include "harness/verb.h"
-#include "reports/text.h"
-
-#include <stdlib.h>
-#include <unistd.h>
 
 enum { LINES = 40 };
 
@@ -162,7 +159,7 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
     progress_end();
     if (rc == ERR_OK && json_array_size(s.problems) > 0) rc = ERR_DIFF;
     if (!a->json && (rc == ERR_OK || rc == ERR_DIFF))
-        report_inspect_text(result, stdout, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"), LINES);
+        report_inspect_text(result, stdout, terminal_view(LINES));
     inspection_close(&s);
     return rc;
 }

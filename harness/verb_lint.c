@@ -2,11 +2,8 @@
  * words that do not arrive. Test: tests/test_lint.c */
 #include "harness/lint_files.h"
 #include "harness/report.h"
+#include "harness/terminal.h"
 #include "harness/verb.h"
-#include "reports/text.h"
-
-#include <stdlib.h>
-#include <unistd.h>
 
 enum { LINES = 40 };
 
@@ -41,8 +38,7 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
         lint_json(&lint, result);
         rc = verdict(&lint, err);
         if (!a->json && (rc == ERR_OK || rc == ERR_DIFF))
-            report_lint_text(result, stdout, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"),
-                             args_has(a, "--all") ? 0 : LINES);
+            report_lint_text(result, stdout, terminal_view(args_has(a, "--all") ? 0 : LINES));
     }
     lint_free(&lint);
     arena_release(&arena, NULL);

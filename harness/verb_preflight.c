@@ -2,11 +2,8 @@
  * Test: tests/test_preflight.c */
 #include "harness/preflight.h"
 #include "harness/report.h"
+#include "harness/terminal.h"
 #include "harness/verb.h"
-#include "reports/text.h"
-
-#include <stdlib.h>
-#include <unistd.h>
 
 enum { FINDINGS = 16 };
 
@@ -34,8 +31,8 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
         preflight_json(&p, result);
         rc = preflight_verdict(&p, err);
         if (!a->json)
-            report_preflight_text(result, stdout, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"),
-                                  args_has(a, "--all") ? 0 : FINDINGS);
+            report_preflight_text(result, stdout,
+                                  terminal_view(args_has(a, "--all") ? 0 : FINDINGS));
     }
     preflight_free(&p);
     arena_release(&arena, NULL);

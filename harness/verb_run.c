@@ -4,11 +4,10 @@
 #include "harness/plan_run.h"
 #include "harness/record.h"
 #include "harness/report.h"
+#include "harness/terminal.h"
 #include "harness/verb.h"
-#include "reports/text.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -73,7 +72,7 @@ static enum err_code run(const struct args *a, json_t *result, struct err *err)
         rc = err->code;
     }
     if (!a->json) {
-        report_plan_text(result, stdout, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"), TABLE_ROWS);
+        report_plan_text(result, stdout, terminal_view(TABLE_ROWS));
         if (writing.code == ERR_OK) printf("report: %s/result.json\n", out);
     }
     return rc;

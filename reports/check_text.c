@@ -25,12 +25,10 @@ static void print_origin(const json_t *o, FILE *out)
     fprintf(out, "%s%s%s", name[0] ? name : text_at(o, "source"), version[0] ? " " : "", version);
 }
 
-static void print_head(const json_t *result, FILE *out, bool colour)
+static void print_head(const json_t *result, FILE *out)
 {
     const json_t *n = json_object_get(result, "counts");
-    bool red = int_at(n, "broken") > 0;
-    fprintf(out, "%s%s%s: ", colour ? (red ? "\033[31m" : "\033[32m") : "", red ? "FAIL" : "PASS",
-            colour ? "\033[0m" : "");
+    fputs(": ", out);
     print_origin(json_object_get(result, "consumer"), out);
     fprintf(out, " against ");
     print_origin(json_object_get(result, "library"), out);
@@ -121,15 +119,21 @@ static int print_group(const json_t *findings, const char *verdict, const char *
     return shown;
 }
 
-void report_check_text(const json_t *result, FILE *out, bool colour, int lines_max)
+static void print_rest(const json_t *result, FILE *out, struct text_view view)
 {
     const json_t *findings = json_object_get(result, "findings");
-    int most = lines_max / 5, rest = lines_max;
-    print_head(result, out, colour);
+    int most = view.most / 5, rest = view.most;
+    print_head(result, out);
     rest -= 5 * print_group(findings, "broken", "broken:", most, out);
-    if (lines_max > 0 && rest < 6) rest = 6;
-    int warned = print_group(findings, NULL, "worth a look:", lines_max > 0 ? rest / 2 : 0, out);
-    if (lines_max > 0) rest -= warned;
-    print_group(findings, "undecidable", "cannot tell:", lines_max > 0 ? (rest > 3 ? rest : 3) : 0,
+    if (view.most > 0 && rest < 6) rest = 6;
+    int warned = print_group(findings, NULL, "worth a look:", view.most > 0 ? rest / 2 : 0, out);
+    if (view.most > 0) rest -= warned;
+    print_group(findings, "undecidable", "cannot tell:", view.most > 0 ? (rest > 3 ? rest : 3) : 0,
                 out);
+}
+
+void report_check_text(const json_t *r, FILE *out, struct text_view view)
+{
+    const bool red = int_at(json_object_get(r, "counts"), "broken") > 0;
+    text_show(r, out, view, red ? "FAIL" : "PASS", print_rest);
 }

@@ -2,7 +2,6 @@
 #include "reports/text.h"
 
 #include "reports/fields.h"
-#include "reports/markup.h"
 
 #include <string.h>
 
@@ -117,27 +116,35 @@ static void print_diagnosis(const json_t *r, FILE *out)
     if (n > 0) fprintf(out, "\n");
 }
 
-static void print_table(const json_t *r, FILE *out, int rows_max)
+/* What is wrong stands below the row where it would not fit behind it. */
+static void print_tap(const json_t *tap, FILE *out, int columns)
+{
+    const char *why = text_at(tap, "why");
+    char a[32], b[32], c[32];
+    const int n = fprintf(out, "%-24s %-10s %9s %9s %9s %s", text_at(tap, "name"),
+                          text_at(tap, "op"), number_at(tap, "rel_rms", "%.3g", a, sizeof a),
+                          number_at(tap, "bound", "%.3g", b, sizeof b),
+                          number_at(tap, "max_abs", "%.3g", c, sizeof c), text_at(tap, "verdict"));
+    const bool fits = columns == 0 || n + (int)strlen(": ") + (int)strlen(why) <= columns;
+    fprintf(out, "%s%s\n", !why[0] ? "" : fits ? ": " : "\n    ", why);
+}
+
+static void print_table(const json_t *r, FILE *out, struct text_view view)
 {
     const json_t *tap;
     size_t i;
     int shown = 0;
-    fprintf(out, "\n%-30s %-10s %10s %10s %10s %s\n", "tap", "op", "rel RMS", "bound", "max abs",
+    fprintf(out, "\n%-24s %-10s %9s %9s %9s %s\n", "tap", "op", "rel RMS", "bound", "max abs",
             "verdict");
     json_array_foreach(json_object_get(r, "taps"), i, tap)
     {
-        char a[32], b[32], c[32];
-        bool fails = strcmp(text_at(tap, "verdict"), "pass") != 0;
-        if (rows_max > 0 && (!fails || shown >= rows_max)) continue;
+        const bool fails = strcmp(text_at(tap, "verdict"), "pass") != 0;
+        if (view.most > 0 && (!fails || shown >= view.most)) continue;
         shown++;
-        fprintf(out, "%-30s %-10s %10s %10s %10s %s%s%s\n", text_at(tap, "name"),
-                text_at(tap, "op"), number_at(tap, "rel_rms", "%.3g", a, sizeof a),
-                number_at(tap, "bound", "%.3g", b, sizeof b),
-                number_at(tap, "max_abs", "%.3g", c, sizeof c), text_at(tap, "verdict"),
-                text_at(tap, "why")[0] ? ": " : "", text_at(tap, "why"));
+        print_tap(tap, out, view.columns);
     }
     long long failed = int_at(r, "failed");
-    if (rows_max > 0 && failed > shown) fprintf(out, "... and %lld more\n", failed - shown);
+    if (view.most > 0 && failed > shown) fprintf(out, "... and %lld more\n", failed - shown);
 }
 
 /* Flips that no near tie excuses; of more than FLIPS the first, where the whole is not asked for.
@@ -201,7 +208,7 @@ static void print_names(const json_t *r, const char *key, const char *what, FILE
     fprintf(out, "\n");
 }
 
-static void print_rest(const json_t *r, FILE *out, int rows_max)
+static void print_rest(const json_t *r, FILE *out, struct text_view view)
 {
     fprintf(out, ": %lld taps compared, %lld differ, %zu unchecked", int_at(r, "compared"),
             int_at(r, "failed"), json_array_size(json_object_get(r, "unchecked")));
@@ -213,22 +220,17 @@ static void print_rest(const json_t *r, FILE *out, int rows_max)
     print_guilty(r, out);
     print_first(r, out);
     print_diagnosis(r, out);
-    print_flips(r, out, rows_max);
+    print_flips(r, out, view.most);
     print_amplified(r, out);
     print_names(r, "promised", "promised or required, and absent", out);
     print_names(r, "missing", "not in the subject", out);
     print_names(r, "extra", "only in the subject", out);
     if (text_at(r, "note")[0]) fprintf(out, "note: %s\n", text_at(r, "note"));
-    if (int_at(r, "failed") > 0 || rows_max == 0) print_table(r, out, rows_max);
+    if (int_at(r, "failed") > 0 || view.most == 0) print_table(r, out, view);
 }
 
-void report_diff_text(const json_t *r, FILE *out, bool colour, int rows_max)
+void report_diff_text(const json_t *r, FILE *out, struct text_view view)
 {
-    bool pass = strcmp(text_at(r, "verdict"), "pass") == 0;
-    const char *paint = !colour ? ""
-                        : pass  ? "\x1b[32m"
-                                : "\x1b[31m",
-               *plain = colour ? "\x1b[0m" : "";
-    fprintf(out, "%s%s%s", paint, pass ? "PASS" : "FAIL", plain);
-    markup_terminal(r, out, rows_max, print_rest);
+    const bool pass = strcmp(text_at(r, "verdict"), "pass") == 0;
+    text_show(r, out, view, pass ? "PASS" : "FAIL", print_rest);
 }

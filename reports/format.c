@@ -18,13 +18,12 @@ static void render_json(const json_t *result, FILE *out)
 }
 
 /* Of a verb without a text of its own: its cases, a line each, those that passed counted only. */
-static void cases_text(const json_t *result, FILE *out, bool colour, int rows_max)
+static void print_cases(const json_t *result, FILE *out, struct text_view view)
 {
     json_t *cases = report_cases(result), *c;
     size_t i, passed = 0;
-    (void)colour;
-    (void)rows_max;
-    fprintf(out, "%s: %zu cases\n", text_at(result, "verdict"), json_array_size(cases));
+    (void)view;
+    fprintf(out, ": %zu cases\n", json_array_size(cases));
     json_array_foreach(cases, i, c)
     {
         bool pass = strcmp(text_at(c, "state"), "pass") == 0;
@@ -40,7 +39,7 @@ static void cases_text(const json_t *result, FILE *out, bool colour, int rows_ma
 /* The texts that verbs print. `word`: NULL, or the result's. */
 static const struct {
     const char *verb, *word;
-    void (*render)(const json_t *result, FILE *out, bool colour, int rows_max);
+    text_report *render;
 } texts[] = {
     {"diff", NULL, report_diff_text},       {"run", NULL, report_plan_text},
     {"inspect", NULL, report_inspect_text}, {"contract", "check", report_check_text},
@@ -54,10 +53,10 @@ static void render_text(const json_t *result, FILE *out)
         if (strcmp(texts[i].verb, text_at(result, "verb")) != 0 ||
             (texts[i].word && strcmp(texts[i].word, text_at(result, "word")) != 0))
             continue;
-        texts[i].render(result, out, false, 0);
+        texts[i].render(result, out, (struct text_view){0});
         return;
     }
-    cases_text(result, out, false, 0);
+    text_show(result, out, (struct text_view){0}, text_at(result, "verdict"), print_cases);
 }
 
 static const struct report_format formats[] = {

@@ -4,7 +4,6 @@
 
 #include "core/text.h"
 #include "reports/fields.h"
-#include "reports/markup.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -224,7 +223,7 @@ static void print_contract(const json_t *r, FILE *out)
                 size_at(against, "moved"));
 }
 
-static void print_rest(const json_t *r, FILE *out, int lines_max)
+static void print_rest(const json_t *r, FILE *out, struct text_view view)
 {
     char text[32];
     size_t problems = size_at(r, "problems");
@@ -240,14 +239,11 @@ static void print_rest(const json_t *r, FILE *out, int lines_max)
     print_settings(r, out);
     print_groups(r, out);
     print_known(r, out);
-    print_problems(r, out, lines_max);
+    print_problems(r, out, view.most);
     print_contract(r, out);
 }
 
-void report_inspect_text(const json_t *r, FILE *out, bool colour, int lines_max)
+void report_inspect_text(const json_t *r, FILE *out, struct text_view view)
 {
-    const bool red = size_at(r, "problems") > 0;
-    const char *paint = !colour ? "" : red ? "\x1b[31m" : "\x1b[32m";
-    fprintf(out, "%s%s%s", paint, red ? "FAIL" : "PASS", colour ? "\x1b[0m" : "");
-    markup_terminal(r, out, lines_max, print_rest);
+    text_show(r, out, view, size_at(r, "problems") > 0 ? "FAIL" : "PASS", print_rest);
 }

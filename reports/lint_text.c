@@ -11,18 +11,21 @@ static bool is_open(const json_t *f)
     return !text_at(f, "accepted")[0] && strcmp(text_at(f, "severity"), "note") != 0;
 }
 
-static void print_head(const json_t *result, FILE *out, bool colour)
+static bool is_red(const json_t *result)
 {
     const json_t *n = json_object_get(result, "counts");
-    size_t unread = json_array_size(json_object_get(result, "unread"));
-    long long files = int_at(n, "python") + int_at(n, "shell"), open = int_at(n, "open");
-    bool red = open > 0 || unread > 0 || files == 0;
-    fprintf(out, "%s%s%s: ", colour ? (red ? "\033[31m" : "\033[32m") : "", red ? "FAIL" : "PASS",
-            colour ? "\033[0m" : "");
+    return int_at(n, "open") > 0 || json_array_size(json_object_get(result, "unread")) > 0 ||
+           int_at(n, "python") + int_at(n, "shell") == 0;
+}
+
+static void print_head(const json_t *result, FILE *out)
+{
+    const json_t *n = json_object_get(result, "counts");
+    const size_t unread = json_array_size(json_object_get(result, "unread"));
     fprintf(out,
-            "%lld findings in %lld Python and %lld shell files (%lld handlers, %lld calls, %lld "
+            ": %lld findings in %lld Python and %lld shell files (%lld handlers, %lld calls, %lld "
             "shell commands looked at)",
-            open, int_at(n, "python"), int_at(n, "shell"), int_at(n, "handlers"),
+            int_at(n, "open"), int_at(n, "python"), int_at(n, "shell"), int_at(n, "handlers"),
             int_at(n, "calls"), int_at(n, "commands"));
     if (int_at(n, "accepted")) fprintf(out, ", %lld accepted", int_at(n, "accepted"));
     if (int_at(n, "notes")) fprintf(out, ", %lld notes", int_at(n, "notes"));
@@ -82,15 +85,15 @@ static int rules_shown(const json_t *findings, bool all)
     return n;
 }
 
-void report_lint_text(const json_t *result, FILE *out, bool colour, int lines_max)
+static void print_rest(const json_t *result, FILE *out, struct text_view view)
 {
     static const char *const order[] = {"error", "warning", "note"};
     const json_t *findings = json_object_get(result, "findings"), *u;
-    bool all = lines_max == 0;
+    bool all = view.most == 0;
     size_t i;
     int rules = rules_shown(findings, all);
-    int most = all || rules == 0 ? 0 : lines_max / rules < 3 ? 3 : lines_max / rules;
-    print_head(result, out, colour);
+    int most = all || rules == 0 ? 0 : view.most / rules < 3 ? 3 : view.most / rules;
+    print_head(result, out);
     for (size_t s = 0; s < sizeof order / sizeof order[0]; s++) {
         for (i = 0; i < json_array_size(findings); i++) {
             const json_t *f = json_array_get(findings, i);
@@ -107,4 +110,9 @@ void report_lint_text(const json_t *result, FILE *out, bool colour, int lines_ma
         fprintf(out, "  not read: %s:%lld: %.200s\n", text_at(u, "file"), int_at(u, "line"),
                 text_at(u, "what"));
     }
+}
+
+void report_lint_text(const json_t *r, FILE *out, struct text_view view)
+{
+    text_show(r, out, view, is_red(r) ? "FAIL" : "PASS", print_rest);
 }

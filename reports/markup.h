@@ -3,7 +3,6 @@
 #ifndef ASSAY_REPORTS_MARKUP_H
 #define ASSAY_REPORTS_MARKUP_H
 
-#include <jansson.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -16,10 +15,8 @@ void markup_bytes(FILE *out, const char *text, size_t size);
 /* The same, cut behind `most` bytes at a character's end, with "..." then. */
 void markup_short(FILE *out, const char *text, size_t most);
 
-/* For a terminal, which obeys what a name from a file may hold: `print` prints a result, and what
- * it printed goes out with everything but newlines and tabs written out as above, nothing else
- * changed. `most` is passed through. */
-void markup_terminal(const json_t *result, FILE *out, int most,
-                     void (*print)(const json_t *result, FILE *out, int most));
+/* For a terminal, which obeys what a name from a file may hold: everything but newlines and tabs is
+ * written out as above, and nothing else changed. */
+void markup_terminal(FILE *out, const char *text, size_t size);
 
 #endif

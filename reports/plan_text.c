@@ -7,11 +7,13 @@
 
 enum { TAPS_SHOWN = 12 };
 
-/* What a step did, in a few words. */
-static void print_detail(const json_t *step, FILE *out)
+/* What a step did, in a few words; false: its result does not say. */
+static bool print_detail(const json_t *step, FILE *out)
 {
     const json_t *r = json_object_get(step, "result"), *first = json_object_get(r, "first");
     const char *kind = text_at(step, "kind");
+    bool said = true;
+    if (!r) return false;
     if (strcmp(kind, "forward") == 0 && json_object_get(r, "taps"))
         fprintf(out, "%lld taps of %lld rows, profile %s", int_at(r, "taps"), int_at(r, "rows"),
                 text_at(r, "profile"));
@@ -25,12 +27,15 @@ static void print_detail(const json_t *step, FILE *out)
     else if (strcmp(kind, "op") == 0)
         fprintf(out, "%lld cases passed, %lld failed, %lld not implemented", int_at(r, "passed"),
                 int_at(r, "failed"), int_at(r, "not_implemented"));
+    else
+        said = false;
     if (json_is_object(first)) {
         fprintf(out, "; first: %s (op %s", text_at(first, "tap"), text_at(first, "op"));
         if (int_at(first, "layer") >= 0) fprintf(out, ", layer %lld", int_at(first, "layer"));
         if (int_at(first, "row") >= 0) fprintf(out, ", row %lld", int_at(first, "row"));
         fprintf(out, ")");
     }
+    return said;
 }
 
 static void print_step(const json_t *step, FILE *out)
@@ -44,10 +49,10 @@ static void print_step(const json_t *step, FILE *out)
                                                          : "-";
     const json_t *error = json_object_get(step, "error");
     fprintf(out, "  %-5s %-16s %-8s ", word, text_at(step, "name"), text_at(step, "kind"));
-    print_detail(step, out);
+    const bool said = print_detail(step, out);
     if (expected[0]) fprintf(out, "; %sexpected: %s", bad ? "" : "as ", expected);
-    if (bad) fprintf(out, "; %s", text_at(step, "why"));
-    if (!json_object_get(step, "result")) fprintf(out, "%s", text_at(step, "why"));
+    if (bad || !json_object_get(step, "result"))
+        fprintf(out, "%s%s", said || expected[0] ? "; " : "", text_at(step, "why"));
     if (bad && error) fprintf(out, " [%s: %s]", text_at(error, "what"), text_at(error, "where"));
     fprintf(out, "\n");
     if (text_at(step, "note")[0]) fprintf(out, "        note: %s\n", text_at(step, "note"));
@@ -81,27 +86,19 @@ static void print_golden(const json_t *b, FILE *out, bool all)
     }
 }
 
-void report_plan_text(const json_t *r, FILE *out, bool colour, int rows_max)
+static void print_rest(const json_t *r, FILE *out, struct text_view view)
 {
     const json_t *one, *steps = json_object_get(r, "steps");
-    const char *verdict = text_at(r, "verdict");
-    const bool pass = strcmp(verdict, "pass") == 0, error = strcmp(verdict, "error") == 0;
-    const char *paint = !colour ? "" : pass ? "\x1b[32m" : "\x1b[31m";
     size_t i, left = 0;
-    fprintf(out, "%s%s%s: %s: %lld of %zu steps as expected, %lld not, %lld skipped; %lld compared",
-            paint,
-            pass    ? "PASS"
-            : error ? "ERROR"
-                    : "FAIL",
-            colour ? "\x1b[0m" : "", text_at(r, "plan"), int_at(r, "passed"),
-            json_array_size(steps), int_at(r, "failed"), int_at(r, "skipped"),
-            int_at(r, "compared"));
+    fprintf(out, ": %s: %lld of %zu steps as expected, %lld not, %lld skipped; %lld compared",
+            text_at(r, "plan"), int_at(r, "passed"), json_array_size(steps), int_at(r, "failed"),
+            int_at(r, "skipped"), int_at(r, "compared"));
     fprintf(out, " (at least %lld wanted)\n", int_at(r, "compared_at_least"));
     json_array_foreach(json_object_get(r, "why"), i, one)
         fprintf(out, "%s\n", json_string_value(one));
     if (text_at(r, "preflight")[0]) fprintf(out, "preflight: %s\n", text_at(r, "preflight"));
     /* What went as it should is left out first, where the screen is too short. */
-    const bool brief = rows_max > 0 && json_array_size(steps) > (size_t)rows_max;
+    const bool brief = view.most > 0 && json_array_size(steps) > (size_t)view.most;
     json_array_foreach(steps, i, one)
     {
         bool dull = strcmp(text_at(one, "verdict"), "pass") == 0;
@@ -109,5 +106,13 @@ void report_plan_text(const json_t *r, FILE *out, bool colour, int rows_max)
         if (!brief || !dull) print_step(one, out);
     }
     if (left) fprintf(out, "  ... and %zu as expected\n", left);
-    json_array_foreach(json_object_get(r, "blessed"), i, one) print_golden(one, out, rows_max == 0);
+    json_array_foreach(json_object_get(r, "blessed"), i, one)
+        print_golden(one, out, view.most == 0);
+}
+
+void report_plan_text(const json_t *r, FILE *out, struct text_view view)
+{
+    const char *verdict = text_at(r, "verdict");
+    const bool pass = strcmp(verdict, "pass") == 0, error = strcmp(verdict, "error") == 0;
+    text_show(r, out, view, pass ? "PASS" : error ? "ERROR" : "FAIL", print_rest);
 }

@@ -24,16 +24,11 @@ static const char *minutes_text(const json_t *v, char *buf, size_t size)
     return buf;
 }
 
-static void print_head(const json_t *r, FILE *out, bool colour)
+static void print_head(const json_t *r, FILE *out)
 {
     const json_t *n = json_object_get(r, "counts"), *load = json_object_get(r, "load");
     char minutes[32];
-    const bool red = is_red(r);
-    fprintf(out, "%s%s%s: %s: ",
-            !colour ? ""
-            : red   ? "\033[31m"
-                    : "\033[32m",
-            red ? "FAIL" : "PASS", colour ? "\033[0m" : "", text_at(r, "plan"));
+    fprintf(out, ": %s: ", text_at(r, "plan"));
     fprintf(out, "%lld errors, %lld warnings, %lld notes, %lld that cannot be told",
             int_at(n, "errors"), int_at(n, "warnings"), int_at(n, "notes"),
             int_at(n, "undecidable"));
@@ -118,11 +113,16 @@ static void print_gaps(const json_t *r, FILE *out)
     }
 }
 
-void report_preflight_text(const json_t *result, FILE *out, bool colour, int findings_max)
+static void print_rest(const json_t *result, FILE *out, struct text_view view)
 {
-    print_head(result, out, colour);
-    print_findings(result, out, findings_max);
+    print_head(result, out);
+    print_findings(result, out, view.most);
     print_gaps(result, out);
     print_checks(result, "checked", "looked at", out);
     print_checks(result, "not asked", "not asked", out);
+}
+
+void report_preflight_text(const json_t *r, FILE *out, struct text_view view)
+{
+    text_show(r, out, view, is_red(r) ? "FAIL" : "PASS", print_rest);
 }

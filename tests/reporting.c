@@ -24,6 +24,30 @@ json_t *kept_result(const char *name)
     return r;
 }
 
+json_t *quoted(const char *text)
+{
+    char *json = strdup(text);
+    assert_non_null(json);
+    for (char *c = json; *c; c++) *c = *c == '\'' ? '"' : *c;
+    json_t *made = json_loads(json, 0, NULL);
+    if (!made) fail_msg("no JSON: %s", json);
+    free(json);
+    return made;
+}
+
+char *said_of(text_report *report, const char *result, struct text_view view)
+{
+    char *text = NULL;
+    size_t size = 0;
+    json_t *r = quoted(result);
+    FILE *f = open_memstream(&text, &size);
+    assert_non_null(f);
+    report(r, f, view);
+    fclose(f);
+    json_decref(r);
+    return text;
+}
+
 static char *once(const json_t *result, const char *format)
 {
     char *text = NULL;

@@ -47,7 +47,7 @@ static char *shown(json_t *result, bool colour, int lines)
     size_t size = 0;
     FILE *f = open_memstream(&text, &size);
     assert_non_null(f);
-    report_check_text(result, f, colour, lines);
+    report_check_text(result, f, (struct text_view){.colour = colour, .most = lines});
     fclose(f);
     json_decref(result);
     return text;

@@ -70,6 +70,9 @@ static void text__works__on_a_narrow_terminal(void **state)
     assert_non_null(first);
     assert_in_range(first - text, 1, 40 * 12);
     free(text);
+    text = shown(red_diff, 80, "NO_COLOR=1");
+    assert_non_null(strstr(text, "0.756    0.0841      5.67 fail\r\n    relative RMS 0.756 above"));
+    free(text);
     text = shown((const char *const[]){"forward", "--help", NULL}, 40, NULL);
     assert_non_null(strstr(text, "--dump-dtype f32|f64\r\n        type of real taps"));
     free(text);

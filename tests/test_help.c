@@ -1,6 +1,8 @@
 /* test_help.c: --help, `assay help` and its JSON: every verb, every option, no line wider than the
  * terminal. */
 #include "harness/help.h"
+
+#include "harness/terminal.h"
 #include "tests/cli.h"
 
 #include <pty.h>
@@ -121,7 +123,7 @@ static void columns__are_those_of_the_terminal(void **state)
         unsigned short has;
         int wanted;
     } rows[] = {
-        {80, 80}, {57, 57}, {5, HELP_COLUMNS_LEAST}, {0, HELP_COLUMNS}, {250, HELP_COLUMNS}};
+        {80, 80}, {57, 57}, {5, TERMINAL_COLUMNS_LEAST}, {0, HELP_COLUMNS}, {250, HELP_COLUMNS}};
     int leader, terminal;
     (void)state;
     assert_int_equal(openpty(&leader, &terminal, NULL, NULL, NULL), 0);

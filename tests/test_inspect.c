@@ -295,7 +295,7 @@ static void shards__that_were_exchanged_show_in_the_index(void **state)
     char *text = NULL;
     size_t size = 0;
     FILE *f = open_memstream(&text, &size);
-    report_inspect_text(result, f, false, 0);
+    report_inspect_text(result, f, (struct text_view){0});
     fclose(f);
     assert_non_null(strstr(text, "(and 38 more like it)")); /* two lines, one for each file */
     assert_non_null(strstr(text, "(and 37 more like it)"));
@@ -340,6 +340,28 @@ static void scales__show_the_group_size(void **state)
     says(&s, 1, "group size", "config.json", "", "32 columns in groups of 48", NULL);
     inspection_close(&s);
     images_free(&m);
+}
+
+/* Products that no 64-bit number holds, and ones that do but whose bytes none would hold. */
+static void shapes__past_all_counting_are_said(void **state)
+{
+    static const char *const shapes[] = {"[4294967296, 4294967296]", "[1152921504606846976]",
+                                         "[9223372036854775807, 2, 9223372036854775807]"};
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        struct images m;
+        struct inspection s;
+        images_make(&m, false, state);
+        struct image *f = &m.files[m.first];
+        json_t *root = image_header(f);
+        json_object_set_new(json_object_get(root, T "norm.weight"), "shape",
+                            json_loads(shapes[i], 0, NULL));
+        image_set_header(f, root);
+        open_folder(&s, &m);
+        says(&s, 0, "tensor shape", f->name, T "norm.weight", "2^60 elements or more", "fits");
+        inspection_close(&s);
+        images_free(&m);
+    }
 }
 
 static void dtypes__that_are_odd_are_said(void **state)
@@ -531,7 +553,7 @@ static void text__is_cut__and_says_so(void **state)
                                 "x", "wanted", "y", "group", i > 3 ? "all" : ""));
     json_object_set_new(r, "problems", problems);
     FILE *f = open_memstream(&text, &size);
-    report_inspect_text(r, f, true, 2);
+    report_inspect_text(r, f, (struct text_view){.colour = true, .most = 2});
     fclose(f);
     assert_non_null(strstr(text, "\x1b[31mFAIL\x1b[0m"));
     assert_non_null(strstr(text, "odd: f: found x, wanted y\n"));
@@ -559,6 +581,7 @@ int main(void)
         TEST(shards__that_were_exchanged_show_in_the_index),
         TEST(tensor__in_two_shards_names_both),
         TEST(scales__show_the_group_size),
+        TEST(shapes__past_all_counting_are_said),
         TEST(dtypes__that_are_odd_are_said),
         TEST(holes__are_told_from_zeros),
         TEST(file__without_taps_is_safetensors),

@@ -1,7 +1,9 @@
 /* test_report_text.c: a recorded result as text: verdict first, place, bound, names; nothing but
  * ASCII and no colour where none is asked for. */
 #include "reports/text.h"
-#include "tests/support.h"
+
+#include "reports/guard_text.h"
+#include "tests/reporting.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +16,7 @@ static char *render(const char *json, bool colour, int rows)
     assert_non_null(r);
     FILE *f = open_memstream(&text, &size);
     assert_non_null(f);
-    report_diff_text(r, f, colour, rows);
+    report_diff_text(r, f, (struct text_view){.colour = colour, .most = rows});
     fclose(f);
     json_decref(r);
     return text;
@@ -113,6 +115,90 @@ static void report__writes_controls_out__of_hostile_names(void **state)
     json_decref(r);
 }
 
+/* The same of every verb's text, wherever the name stands; what a text does not show is not said.
+ */
+static void every_report__writes_controls_out(void **state)
+{
+    static const struct {
+        text_report *report;
+        const char *json;
+    } rows[] = {
+        {report_diff_text, "{'missing': ['%'], 'profile': '%', 'note': '%'}"},
+        {report_inspect_text,
+         "{'kind': '%', 'problems': [{'what': '%', 'where': '%', 'found': '%', 'wanted': '%'}]}"},
+        {report_check_text,
+         "{'consumer': {'name': '%'}, 'library': {'name': '%'}, 'findings': [{'verdict': 'broken', "
+         "'file': '%', 'symbol': '%', 'why': '%', 'severity': 'breaks now', 'found': '%'}]}"},
+        {report_lint_text,
+         "{'findings': [{'rule': 'handler.log', 'severity': 'error', 'file': '%', "
+         "'function': '%', 'message': '%'}], 'unread': [{'file': '%'}]}"},
+        {report_preflight_text,
+         "{'plan': '%', 'findings': [{'rule': 'lint', 'severity': 'error', 'file': '%', 'message': "
+         "'%', 'remedy': '%'}], 'checks': [{'state': 'checked', 'check': '%'}]}"},
+        {report_plan_text, "{'plan': '%', 'verdict': 'fail', 'why': ['%'], 'steps': [{'verdict': "
+                           "'fail', 'name': '%', 'kind': 'op', 'why': '%', 'result': {}}]}"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char json[512];
+        size_t marks = 0, seen = 0, n = 0;
+        for (const char *p = rows[i].json; *p; p++) {
+            const char one[2] = {*p, '\0'};
+            marks += *p == '%';
+            n += (size_t)snprintf(json + n, sizeof json - n, "%s", *p == '%' ? "a\\u001b[2J" : one);
+        }
+        char *text = said_of(rows[i].report, json, (struct text_view){0});
+        for (const char *p = text; (p = strstr(p, "a\\x1b[2J")); p++) seen++;
+        if (seen != marks) fail_msg("%zu of %zu names in the report: %s", seen, marks, text);
+        assert_null(strchr(text, '\x1b'));
+        free(text);
+    }
+}
+
+/* What a program raised and what its variables held is shown by guard. */
+static void guard__writes_controls_out(void **state)
+{
+    char *text = NULL;
+    size_t size = 0;
+    (void)state;
+    json_t *r = quoted(
+        "{'lost': 1, 'command_exit': 0, 'findings': [{'rule': 'swallowed', 'line': 3, 'type': "
+        "'E', 'message': 'a\\u001b[2J', 'file': 'a\\u001b[2J', 'function': "
+        "'a\\u001b[2J', 'locals': {'f': {'x': 'a\\u001b[2J'}}}]}");
+    FILE *f = open_memstream(&text, &size);
+    assert_non_null(f);
+    guard_text_print(f, r);
+    fclose(f);
+    assert_int_equal(strncmp(text, "assay guard: FAIL: 1 lost; the command's exit", 45), 0);
+    assert_int_equal(times(text, "a\\x1b[2J"), 4);
+    assert_null(strchr(text, '\x1b'));
+    free(text);
+    json_decref(r);
+}
+
+/* With what is wrong behind it the row has 87 columns. */
+static void report__keeps_the_table__to_the_columns(void **state)
+{
+    static const char *const row = "layers.1.mlp             moe              inf     0.001       "
+                                   "2.5 fail";
+    (void)state;
+    for (int columns = 86; columns <= 88; columns++) {
+        char *text = NULL;
+        size_t size = 0;
+        json_t *r = json_loads(failing, 0, NULL);
+        FILE *f = open_memstream(&text, &size);
+        assert_non_null(f);
+        report_diff_text(r, f, (struct text_view){.columns = columns, .most = 12});
+        fclose(f);
+        json_decref(r);
+        char wanted[128];
+        snprintf(wanted, sizeof wanted, "\n%s%s1 cells are NaN\n", row,
+                 columns < 87 ? "\n    " : ": ");
+        if (!strstr(text, wanted)) fail_msg("not in the report: %s\n%s", wanted, text);
+        free(text);
+    }
+}
+
 static void report__says_that_nothing_was_compared(void **state)
 {
     (void)state;
@@ -174,6 +260,9 @@ int main(void)
         cmocka_unit_test(report__shows_a_few_flips__and_counts_the_rest),
         cmocka_unit_test(report__uses_colour__only_when_asked),
         cmocka_unit_test(report__writes_controls_out__of_hostile_names),
+        cmocka_unit_test(every_report__writes_controls_out),
+        cmocka_unit_test(guard__writes_controls_out),
+        cmocka_unit_test(report__keeps_the_table__to_the_columns),
         cmocka_unit_test(report__says_that_nothing_was_compared),
         cmocka_unit_test(report__names_what_explains_the_guilty_op__or_shows_its_shape),
     };

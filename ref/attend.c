@@ -4,6 +4,7 @@
 #include "ref/kernel.h"
 
 #include <math.h>
+#include <string.h>
 
 int64_t attend_pad(int64_t n)
 {
@@ -26,6 +27,16 @@ struct row_span *attend_spans(const struct rows *rows, struct arena *arena, int6
         if (rows_context(rows, i) > s->tokens) s->tokens = rows_context(rows, i);
     }
     return spans;
+}
+
+void attend_store(struct cache *cache, int64_t layer, const struct rows *rows, const double *a,
+                  int64_t a_width, const double *b, int64_t b_width)
+{
+    for (int64_t i = 0; i < rows->count; i++) {
+        double *entry = cache_write(cache, layer, rows->sequence[i], rows_slot(rows, i));
+        memcpy(entry, a + i * a_width, (size_t)a_width * sizeof *entry);
+        memcpy(entry + a_width, b + i * b_width, (size_t)b_width * sizeof *entry);
+    }
 }
 
 /* score -> weights over n tokens; returns what the mixed value must be divided by. */

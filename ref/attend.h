@@ -21,6 +21,10 @@ struct row_span *attend_spans(const struct rows *rows, struct arena *arena, int6
 /* n rounded up to what kernel.h's mix() wants of a width. */
 int64_t attend_pad(int64_t n);
 
+/* Entries [a | b] of the cache for the rows of a step: a [rows, a_width], b [rows, b_width]. */
+void attend_store(struct cache *cache, int64_t layer, const struct rows *rows, const double *a,
+                  int64_t a_width, const double *b, int64_t b_width);
+
 /* Keys transposed, [K][ld], so that the sum of a score runs over columns in order while
  * neighbouring tokens share a vector; values [tokens][attend_pad(W)]. Columns past the last token
  * take part in whole vectors, and their results are dropped. */

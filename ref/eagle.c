@@ -4,10 +4,11 @@
 #include "core/eagle.h"
 
 #include "core/linear.h"
-#include "core/mla.h"
 #include "core/mlp.h"
 #include "core/norm.h"
+#include "ref/attend.h"
 #include "ref/eagle_attention.h"
+#include "ref/mla_layer.h"
 
 #include <string.h>
 
@@ -166,20 +167,6 @@ static enum err_code turn_heads(struct state *s, int64_t heads, const struct ten
     return rope_ref(&rope, s->run, err);
 }
 
-/* The rows' entries [k | v] of the cache. */
-static void write_cache(struct state *s)
-{
-    const struct rows *rows = s->op->rows;
-    int64_t width[4];
-    attention_widths(s->c, width);
-    for (int64_t i = 0; i < s->T; i++) {
-        double *entry =
-            cache_write(s->op->cache, s->op->layer, rows->sequence[i], rows_slot(rows, i));
-        memcpy(entry, s->k + i * width[1], (size_t)width[1] * sizeof *entry);
-        memcpy(entry + width[1], s->v + i * width[2], (size_t)width[2] * sizeof *entry);
-    }
-}
-
 static enum err_code attend_llama(struct state *s, struct err *err)
 {
     const struct head_config *c = s->c;
@@ -189,7 +176,8 @@ static enum err_code attend_llama(struct state *s, struct err *err)
         turn_heads(s, c->base.heads, &l->q_head_norm, s->q, err) != ERR_OK ||
         turn_heads(s, c->kv_heads, &l->k_head_norm, s->k, err) != ERR_OK)
         return err->code;
-    write_cache(s);
+    const int64_t width = c->kv_heads * c->head_dim;
+    attend_store(s->op->cache, s->op->layer, s->op->rows, s->k, width, s->v, width);
     const struct eagle_attention core = {.heads = c->base.heads,
                                          .kv_heads = c->kv_heads,
                                          .head_dim = c->head_dim,
@@ -204,54 +192,33 @@ static enum err_code attend_llama(struct state *s, struct err *err)
 
 static enum err_code attend_mla(struct state *s, struct err *err)
 {
-    const struct config *c = &s->c->base;
     const struct head_layer *l = s->l;
-    const int64_t *position = s->op->rows->position;
-    double eps = s->run->profile.latent_eps_config ? c->norm_eps : MLA_LATENT_EPS;
-    const struct mla_q q = {.T = s->T,
-                            .x = s->input,
-                            .a = c->q_lora ? &l->q_a : NULL,
-                            .norm = &l->q_norm,
-                            .b = &l->q_b,
-                            .eps = eps,
-                            .q = s->q};
-    const struct mla_kv kv = {.T = s->T,
-                              .L = c->kv_lora,
-                              .R = c->rope,
-                              .x = s->input,
-                              .a = &l->kv_a,
-                              .norm = &l->kv_norm,
-                              .eps = eps,
-                              .position = position,
-                              .table = &s->op->head->rope,
-                              .interleaved = c->rope_interleaved,
-                              .latent = s->k,
-                              .k_rope = s->v};
-    const struct rope rope = {.T = s->T,
-                              .heads = c->heads,
-                              .stride = config_qk(c),
-                              .offset = c->nope,
-                              .position = position,
-                              .table = &s->op->head->rope,
-                              .interleaved = c->rope_interleaved,
-                              .x = s->q};
-    const struct mla_core core = {.heads = c->heads,
-                                  .P = c->nope,
-                                  .R = c->rope,
-                                  .V = c->v_head,
-                                  .L = c->kv_lora,
-                                  .scale = head_softmax_scale(s->c),
-                                  .form = MLA_EXPANDED,
-                                  .rows = s->op->rows,
-                                  .q = s->q,
-                                  .kv_b = &l->kv_b,
-                                  .cache = s->op->cache,
-                                  .layer = s->op->layer,
-                                  .y = s->core};
+    const struct mla_layer m = {.c = &s->c->base,
+                                .rows = s->op->rows,
+                                .cache = s->op->cache,
+                                .layer = s->op->layer,
+                                .table = &s->op->head->rope,
+                                .q_a = &l->q_a,
+                                .q_b = &l->q_b,
+                                .kv_a = &l->kv_a,
+                                .kv_b = &l->kv_b,
+                                .q_norm = &l->q_norm,
+                                .kv_norm = &l->kv_norm,
+                                .scale = head_softmax_scale(s->c),
+                                .form = MLA_EXPANDED,
+                                .x = s->input,
+                                .q = s->q,
+                                .latent = s->k,
+                                .k_rope = s->v,
+                                .y = s->core};
+    const struct mla_q q = mla_layer_q(&m, s->run);
+    const struct mla_kv kv = mla_layer_kv(&m, s->run);
+    const struct rope rope = mla_layer_rope(&m);
+    const struct mla_core core = mla_layer_core(&m);
     if (mla_q_ref(&q, s->run, err) != ERR_OK || mla_kv_ref(&kv, s->run, err) != ERR_OK ||
         rope_ref(&rope, s->run, err) != ERR_OK)
         return err->code;
-    write_cache(s);
+    mla_layer_store(&m);
     return mla_core_ref(&core, s->run, err);
 }
 

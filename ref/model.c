@@ -4,18 +4,18 @@
  * On one rank of several (shard.h) the ops compute this rank's part of a sum or of the columns, and
  * what follows them here makes it whole.
  *
- *   x = embed;  for each layer:  x += attention(norm(x));  x += feed-forward(norm(x));  logits =
- * head(norm(x))
- */
+ *   x = embed
+ *   for each layer:  x += attention(norm(x));  x += feed-forward(norm(x))
+ *   logits = head(norm(x)) */
 #include "core/model.h"
 
 #include "core/check.h"
 #include "core/embed.h"
 #include "core/logits.h"
-#include "core/mla.h"
 #include "core/mlp.h"
 #include "core/norm.h"
 #include "core/ops.h"
+#include "ref/mla_layer.h"
 #include "ref/model_pass.h"
 
 #include <string.h>
@@ -182,81 +182,54 @@ static void follow_replaced(struct pass *s)
     }
 }
 
-static void write_cache(struct pass *s)
+static struct mla_layer mla_of(const struct pass *s, const struct layer *l)
 {
-    const struct rows *rows = s->step->rows;
-    for (int64_t i = 0; i < s->T; i++) {
-        double *entry =
-            cache_write(s->step->cache, s->layer, rows->sequence[i], rows_slot(rows, i));
-        memcpy(entry, s->latent + i * s->c->kv_lora, (size_t)s->c->kv_lora * sizeof *entry);
-        memcpy(entry + s->c->kv_lora, s->k_rope + i * s->c->rope,
-               (size_t)s->c->rope * sizeof *entry);
-    }
+    const bool absorbed = s->step->decode && s->run->profile.decode_absorbed;
+    return (struct mla_layer){.c = s->c,
+                              .rows = s->step->rows,
+                              .cache = s->step->cache,
+                              .layer = s->layer,
+                              .table = &s->step->model->rope,
+                              .q_a = &l->q_a,
+                              .q_b = &l->q_b,
+                              .kv_a = &l->kv_a,
+                              .kv_b = &l->kv_b,
+                              .q_norm = &l->q_norm,
+                              .kv_norm = &l->kv_norm,
+                              .scale = config_softmax_scale(s->c),
+                              .form = absorbed ? MLA_ABSORBED : MLA_EXPANDED,
+                              .x = s->h,
+                              .q = s->q,
+                              .latent = s->latent,
+                              .k_rope = s->k_rope,
+                              .y = s->core};
 }
 
-static enum err_code queries_and_keys(struct pass *s, const struct layer *l, struct err *err)
+static enum err_code queries_and_keys(struct pass *s, const struct mla_layer *m, struct err *err)
 {
     const struct config *c = s->c;
-    const struct rows *rows = s->step->rows;
-    double eps = s->run->profile.latent_eps_config ? c->norm_eps : MLA_LATENT_EPS;
-    const struct mla_q q = {.T = s->T,
-                            .x = s->h,
-                            .a = c->q_lora ? &l->q_a : NULL,
-                            .norm = &l->q_norm,
-                            .b = &l->q_b,
-                            .eps = eps,
-                            .q = s->q};
-    const struct mla_kv kv = {.T = s->T,
-                              .L = c->kv_lora,
-                              .R = c->rope,
-                              .x = s->h,
-                              .a = &l->kv_a,
-                              .norm = &l->kv_norm,
-                              .eps = eps,
-                              .position = rows->position,
-                              .table = &s->step->model->rope,
-                              .interleaved = c->rope_interleaved,
-                              .latent = s->latent,
-                              .k_rope = s->k_rope};
-    const struct rope rope = {.T = s->T,
-                              .heads = c->heads,
-                              .stride = config_qk(c),
-                              .offset = c->nope,
-                              .position = rows->position,
-                              .table = &s->step->model->rope,
-                              .interleaved = c->rope_interleaved,
-                              .x = s->q};
+    const struct mla_q q = mla_layer_q(m, s->run);
+    const struct mla_kv kv = mla_layer_kv(m, s->run);
+    const struct rope rope = mla_layer_rope(m);
     if (CALL(s, "mla.q", TAP_Q, mla_q, &q, err) != ERR_OK ||
         emit_heads(s, TAP_Q, config_qk(c), s->q, err) != ERR_OK ||
         CALL(s, "mla.kv", TAP_KV_LATENT, mla_kv, &kv, err) != ERR_OK ||
         pass_emit(s, TAP_KV_LATENT, c->kv_lora, s->latent, err) != ERR_OK ||
         pass_emit(s, TAP_K_ROPE, c->rope, s->k_rope, err) != ERR_OK)
         return err->code;
-    write_cache(s);
+    mla_layer_store(m);
     return CALL(s, "rope", TAP_Q, rope, &rope, err);
 }
 
 static enum err_code attention(struct pass *s, const struct layer *l, struct err *err)
 {
     const struct config *c = s->c;
-    bool absorbed = s->step->decode && s->run->profile.decode_absorbed;
-    if (queries_and_keys(s, l, err) != ERR_OK) return err->code;
-    const struct mla_core core = {.heads = c->heads,
-                                  .P = c->nope,
-                                  .R = c->rope,
-                                  .V = c->v_head,
-                                  .L = c->kv_lora,
-                                  .scale = config_softmax_scale(c),
-                                  .form = absorbed ? MLA_ABSORBED : MLA_EXPANDED,
-                                  .rows = s->step->rows,
-                                  .q = s->q,
-                                  .kv_b = &l->kv_b,
-                                  .cache = s->step->cache,
-                                  .layer = s->layer,
-                                  .y = s->core};
+    const struct mla_layer m = mla_of(s, l);
+    const struct mla_core core = mla_layer_core(&m);
     const struct mla_output output = {
         .T = s->T, .x = s->core, .o = &l->o, .y = s->block, .partial = pass_is_cut(s)};
-    if (CALL(s, "mla.core", TAP_ATTN_CORE, mla_core, &core, err) != ERR_OK ||
+    if (queries_and_keys(s, &m, err) != ERR_OK ||
+        CALL(s, "mla.core", TAP_ATTN_CORE, mla_core, &core, err) != ERR_OK ||
         emit_heads(s, TAP_ATTN_CORE, c->v_head, s->core, err) != ERR_OK ||
         CALL(s, "mla.output", TAP_ATTN, mla_output, &output, err) != ERR_OK ||
         add_up_output(s, &output, err) != ERR_OK)

@@ -41,6 +41,17 @@ static void add_near(const struct api *a, const struct api_module *m, const char
     out->nows += best.count;
 }
 
+/* The path `of`, below the folder that was read, is that of the module file `wanted`: whole, below
+ * other folders, or without the package, where that is the folder. */
+static bool is_file(const char *of, const char *wanted)
+{
+    size_t n = strlen(of), tail = strlen(wanted);
+    const char *below = strchr(wanted, '/');
+    if (below && strcmp(of, below + 1) == 0) return true;
+    return n >= tail && strcmp(of + n - tail, wanted) == 0 &&
+           (n == tail || of[n - tail - 1] == '/');
+}
+
 /* The file of the module `name` (and `part` below it, if any) is among those that could not be
  * read. */
 static bool is_problem(const struct api *a, const char *name, size_t length, const char *part)
@@ -52,11 +63,7 @@ static bool is_problem(const struct api *a, const char *name, size_t length, con
     snprintf(file[1], sizeof file[1], "%s/__init__.py", stem);
     for (int i = 0; i < a->problems; i++) {
         for (int k = 0; k < 2; k++) {
-            const char *of = a->problem[i].file;
-            size_t n = strlen(of), tail = strlen(file[k]);
-            if (n >= tail && strcmp(of + n - tail, file[k]) == 0 &&
-                (n == tail || of[n - tail - 1] == '/'))
-                return true;
+            if (is_file(a->problem[i].file, file[k])) return true;
         }
     }
     return false;

@@ -104,6 +104,13 @@ static enum err_code check_used(struct judge_run *r)
                            r->hint[i].text);
     }
     if (r->findings > u->problems) return ERR_OK;
+    const struct api_problem *unread = r->api->problems > 0 ? &r->api->problem[0] : NULL;
+    if (unread)
+        return err_set(r->err, ERR_INPUT,
+                       "contract check|%s: %s, line %d|%s: nothing of the library was found in use|"
+                       "files that can be read",
+                       r->api->library.name ? r->api->library.name : "the library", unread->file,
+                       unread->line, unread->what);
     return err_set(r->err, ERR_INPUT,
                    "contract check|%s|nothing of %s is used: nothing was checked|a consumer of it",
                    u->name     ? u->name

@@ -220,6 +220,20 @@ static void judge_returns(struct frame *f, const char *symbol, const struct api_
         say_type(f, JUDGE_RESULT, symbol, line, now->from, old->returns, now->returns);
 }
 
+/* A call that gave a result and gives something to wait for, or the other way. */
+static void judge_async(struct frame *f, const char *symbol, const struct api_signature *old,
+                        const struct api_signature *now, int line)
+{
+    struct judge_run *r = f->run;
+    const struct api_def *was = old->from, *is = now->from;
+    if (!was || !is || was->kind != API_DEF || is->kind != API_DEF) return;
+    if (was->function->async == is->function->async) return;
+    judge_find_broken(
+        f, JUDGE_CALL, symbol, line, is,
+        judge_run_format(r, "%sasync in %s, %sasync now", was->function->async ? "" : "not ",
+                         version_of(r->in->baseline), is->function->async ? "" : "not "));
+}
+
 void judge_baseline_call(struct frame *f, const struct value *callee, const struct args *a,
                          const struct api_signature *now, const struct bound *bound, int line)
 {
@@ -233,6 +247,46 @@ void judge_baseline_call(struct frame *f, const struct value *callee, const stru
     judge_defaults(f, symbol, a, old, now, bound, line);
     bool made = callee->kind == VALUE_CLASS || callee->generated;
     if (!made) judge_returns(f, symbol, old, now, line);
+    if (!made) judge_async(f, symbol, old, now, line);
+}
+
+static bool is_property(const struct api_attribute *at)
+{
+    if (at->defs == 0 || at->def[0]->kind != API_DEF) return false;
+    enum api_binding b = at->def[0]->function->binding;
+    return b == API_PROPERTY || b == API_CACHED_PROPERTY;
+}
+
+static bool is_method(const struct api_attribute *at)
+{
+    return at->defs > 0 && at->def[0]->kind == API_DEF && !is_property(at);
+}
+
+/* Read without a call, a method is no value; called, what a property gives is rarely a function: a
+ * type that is none of the plain ones may be one. True where something was said. */
+static bool judge_property(struct frame *f, const char *symbol, const char *name,
+                           const struct api_attribute *old, const struct api_attribute *now,
+                           const struct api_def *d, int line)
+{
+    static const char *const plain[] = {"int",  "float", "bool",  "str", "bytes",
+                                        "list", "dict",  "tuple", "set", "None"};
+    struct judge_run *r = f->run;
+    bool called = f->called && strcmp(f->called, name) == 0;
+    bool read = is_property(old) && is_method(now) && !called;
+    if (!read && !(is_method(old) && is_property(now) && called)) return false;
+    bool sure = read || !now->type;
+    const struct api_type *type = sure ? NULL : api_type_parse(now->type, r->pool, r->err);
+    for (size_t i = 0; type && i < sizeof plain / sizeof plain[0]; i++)
+        sure |= has_head(type, plain[i]);
+    const char *why = judge_run_format(
+        r, read ? "a property in %s, a method now" : "a method in %s, a property now",
+        version_of(r->in->baseline));
+    struct judge_finding *n =
+        sure ? judge_find_broken(f, JUDGE_ATTRIBUTE, symbol, line, d, why)
+             : judge_find_undecidable(f, JUDGE_ATTRIBUTE, symbol, line, d, why);
+    if (n && read && n->verdict == JUDGE_BROKEN) n->severity = JUDGE_SHIFTS;
+    if (n && !n->remedy) n->remedy = read ? "call it" : "read it without a call";
+    return true;
 }
 
 void judge_baseline_attribute(struct frame *f, const struct api_def *c, const char *name,
@@ -240,17 +294,19 @@ void judge_baseline_attribute(struct frame *f, const struct api_def *c, const ch
 {
     struct judge_run *r = f->run;
     struct api_attribute old;
-    if (!r->in->baseline || !r->report || !now->type) return;
+    if (!r->in->baseline || !r->report) return;
     const struct api_def *d = old_class(r, c);
     if (!d) return;
     api_attribute(r->in->baseline, d, name, false, &old);
-    if (old.found != API_FOUND || !old.type || strcmp(old.type, now->type) == 0) return;
+    if (old.found != API_FOUND) return;
+    const struct api_def *from = now->class_ ? now->class_ : c;
+    const char *symbol = judge_run_format(r, "%s.%s", judge_path_dotted(r, c->path), name);
+    if (judge_property(f, symbol, name, &old, now, from, line)) return;
+    if (!old.type || !now->type || strcmp(old.type, now->type) == 0) return;
     const struct api_type *was = api_type_parse(old.type, r->pool, r->err),
                           *is = api_type_parse(now->type, r->pool, r->err);
     if (was && is && !vague(was) && !vague(is) && disjoint(was, is))
-        say_type(f, JUDGE_ATTRIBUTE,
-                 judge_run_format(r, "%s.%s", judge_path_dotted(r, c->path), name), line,
-                 now->class_ ? now->class_ : c, old.type, now->type);
+        say_type(f, JUDGE_ATTRIBUTE, symbol, line, from, old.type, now->type);
 }
 
 const char *judge_baseline_removed(struct frame *f, const struct api_def *c, const char *name)

@@ -154,6 +154,11 @@ static void find__calls_a_problem_file_unknown(void **state)
     assert_int_equal(r.found, API_UNKNOWN);
     api_find(&s->api, "lib.notbad", &r);
     assert_int_equal(r.found, API_ABSENT);
+    problem.file = "bad.py"; /* the package's own folder was read */
+    api_find(&s->api, "lib.bad.thing", &r);
+    assert_int_equal(r.found, API_UNKNOWN);
+    api_find(&s->api, "lib.sub.other", &r);
+    assert_int_equal(r.found, API_ABSENT);
     problem.file = "src/lib/__init__.py"; /* the package itself, below another root */
     assert_int_equal(api_finish(&s->api, &s->err), ERR_OK);
     api_find(&s->api, "lib.x", &r);

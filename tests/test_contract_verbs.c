@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char library[] = "class Thing:\n"
                               "    def __init__(self, a, b=1):\n"
@@ -90,6 +91,13 @@ static void record__is_refused__when_it_cannot_be_used(void **state)
                 "contract", "record", lib, "--out", out, "--for", idle);
     cli_refuses(state, ((struct refusal){2, NULL, NULL, NULL, NULL}), "contract", "record",
                 textf("%s/none", lib), "--out", out);
+    /* A library that no syntax of this Python fits: that is the cause, not the consumer. */
+    const char *torn = textf("%s", folder_path(state, "torn"));
+    assert_int_equal(mkdir(torn, 0700), 0);
+    write_text(textf("%s/__init__.py", torn), "def f(:\n    pass\n");
+    cli_refuses(
+        state, ((struct refusal){2, "contract check", "__init__.py, line 1", "syntax error", NULL}),
+        "contract", "check", idle, "--against", torn);
     const char *part = textf("%s", folder_path(state, "part.yaml"));
     json_decref(cli_passes("contract", "record", lib, "--out", part, "--for", user));
     cli_refuses(state, ((struct refusal){2, "record contract", NULL, "recorded for user", NULL}),

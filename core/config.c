@@ -34,7 +34,7 @@ static const struct int_key int_keys[] = {
     {"moe_intermediate_size", AT(moe_intermediate), 1, CONFIG_DIM_MAX, NEEDED},
     {"n_routed_experts", AT(experts), 1, 65536, NEEDED},
     {"num_experts_per_tok", AT(top_k), 1, 65536, NEEDED},
-    {"n_shared_experts", AT(shared_experts), 1, 1024, 0},
+    {"n_shared_experts", AT(shared_experts), 0, 1024, 0}, /* 0 as null: none */
     {"n_group", AT(groups), 1, 1024, 1},
     {"topk_group", AT(top_groups), 1, 1024, 1},
     {"first_k_dense_replace", AT(first_dense), 0, 4096, 0},

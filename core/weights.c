@@ -410,6 +410,19 @@ static enum err_code check_weight_shape(const struct weights *w, const char *nam
     return ERR_OK;
 }
 
+/* A companion that the config has no use for would have changed every value: one of the two lies.
+ */
+static enum err_code refuse_companion(const struct weights *w, const char *name, const char *suffix,
+                                      const char *says, struct err *err)
+{
+    char full[NAME_MAX_BYTES + 32];
+    snprintf(full, sizeof full, "%s.%s", name, suffix);
+    const struct st_tensor *s = weights_stored(w, full);
+    if (!s) return ERR_OK;
+    return err_set(err, ERR_INPUT, "packed weight|%s: %s|a stored %s|none, as config.json has %s",
+                   file_of(w, s), full, suffix, says);
+}
+
 static enum err_code packed_matrix(const struct weights *w, const char *name, struct matrix *m,
                                    struct err *err)
 {
@@ -430,13 +443,12 @@ static enum err_code packed_matrix(const struct weights *w, const char *name, st
         check_weight_shape(w, name, m->out, m->in, err) != ERR_OK)
         return err->code;
     if (w->synthetic) weights_synth_set_inputs(m);
-    if (!q->symmetric &&
-        companion(w, name, "weight_zero_point", DT_I32, 2, zero, &m->zero, err) != ERR_OK)
+    if ((q->symmetric
+             ? refuse_companion(w, name, "weight_zero_point", "symmetric: true", err)
+             : companion(w, name, "weight_zero_point", DT_I32, 2, zero, &m->zero, err)) != ERR_OK)
         return err->code;
-    if (q->act_order &&
-        companion(w, name, "weight_g_idx", DT_I32, 1, g_idx, &m->g_idx, err) != ERR_OK)
-        return err->code;
-    return ERR_OK;
+    return q->act_order ? companion(w, name, "weight_g_idx", DT_I32, 1, g_idx, &m->g_idx, err)
+                        : refuse_companion(w, name, "weight_g_idx", "no actorder: group", err);
 }
 
 static enum err_code fp8_matrix(const struct weights *w, const char *name, struct matrix *m,

@@ -195,6 +195,14 @@ static void bind__needs_no_bias_no_shared_no_head__when_the_config_has_none(void
     model_release(&m);
     weights_close(&w);
     free(greedy);
+    char *zero = replaced(CONFIG_PLAIN, "\"n_shared_experts\": 1", "\"n_shared_experts\": 0");
+    open_synth(state, &w, zero);
+    (void)!model_bind(&m, &w, &err);
+    assert_ok(&err);
+    assert_false(tensor_exists(&m.layers[1].gate.data));
+    model_release(&m);
+    weights_close(&w);
+    free(zero);
 }
 
 static void bind__finds_the_same_bytes__in_a_folder_written_from_the_rules(void **state)

@@ -251,6 +251,22 @@ static void packed__takes_zero_points_group_indices_and_channels(void **state)
     assert_err(&err, ERR_INPUT, "find tensor", EXPERT ".weight_zero_point", "nothing", NULL);
     weights_close(&w);
     err_clear(&err);
+    /* Stored, and the config knows nothing of them: without them every value would be another. */
+    const struct st_part odd[] = {parts[0], parts[1], parts[3]};
+    make_model(state, CONFIG_K25, parts, 3);
+    opened(&w, *state);
+    assert_int_equal(weights_matrix(&w, EXPERT, 3, 64, &m, &err), ERR_INPUT);
+    assert_err(&err, ERR_INPUT, "packed weight", EXPERT ".weight_zero_point",
+               "a stored weight_zero_point", "none, as config.json has symmetric: true");
+    weights_close(&w);
+    err_clear(&err);
+    make_model(state, CONFIG_K25, odd, 3);
+    opened(&w, *state);
+    assert_int_equal(weights_matrix(&w, EXPERT, 3, 64, &m, &err), ERR_INPUT);
+    assert_err(&err, ERR_INPUT, "packed weight", EXPERT ".weight_g_idx", "a stored weight_g_idx",
+               "none, as config.json has no actorder: group");
+    weights_close(&w);
+    err_clear(&err);
     char *channel = replaced(CONFIG_K25, "\"strategy\": \"group\"", "\"strategy\": \"channel\"");
     const struct st_part one[] = {parts[0], {EXPERT ".weight_scale", DT_F32, 2, {3, 1}, NULL}};
     make_model(state, channel, one, 2);

@@ -51,6 +51,15 @@ const char *json_kind(const json_t *v)
     }
 }
 
+json_t *json_err(const struct err *err)
+{
+    json_t *chain = json_array();
+    for (int i = 0; i < err->notes; i++) json_array_append_new(chain, json_any_text(err->note[i]));
+    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "what", json_any_text(err->what), "where",
+                     json_any_text(err->where), "found", json_any_text(err->found), "wanted",
+                     json_any_text(err->wanted), "chain", chain);
+}
+
 bool json_has(const json_t *obj, const char *key)
 {
     const json_t *v = json_object_get(obj, key);

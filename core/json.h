@@ -36,6 +36,9 @@ enum err_code json_text_or(const json_t *obj, const char *key, const char *dflt,
  * 0x80 on stands as \xNN. Whole, whatever its length. NULL: no memory. The caller's. */
 json_t *json_any_text(const char *text);
 
+/* What --json says of an error: {what, where, found, wanted, chain: [...]}. The caller's. */
+json_t *json_err(const struct err *err);
+
 /* The key exists and is not null. */
 bool json_has(const json_t *obj, const char *key);
 /* "an object", "an integer": for messages. */

@@ -258,7 +258,7 @@ static enum err_code run_step(struct runner *r, int i, bool judge, json_t *step,
     set_text(step, "why", why);
     set_text(step, "note", note);
     json_object_set_new(step, "result", result);
-    if (rc != ERR_OK && e.found[0]) json_object_set_new(step, "error", verb_error(&e));
+    if (rc != ERR_OK && e.found[0]) json_object_set_new(step, "error", json_err(&e));
     r->passed += good;
     r->failed += !good;
     if (!stops) return ERR_OK;
@@ -380,7 +380,7 @@ enum err_code plan_run(const struct plan *p, const char *folder, enum bless_mode
         "verdict", verdict_of(rc), "exit", err_exit(rc));
     if (!fields || json_object_update(result, fields) != 0)
         rc = err_set(err, ERR_MEMORY, "record result|%s|no memory", p->path);
-    if (err->code != ERR_OK) json_object_set_new(result, "error", verb_error(err));
+    if (err->code != ERR_OK) json_object_set_new(result, "error", json_err(err));
     if (p->preflight.line)
         json_object_set_new(result, "preflight",
                             json_sprintf("not run: assay preflight %s", p->path));

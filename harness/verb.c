@@ -2,6 +2,7 @@
 #include "harness/verb.h"
 
 #include "core/file.h"
+#include "core/json.h"
 #include "harness/help.h"
 #include "harness/library_memory.h"
 #include "harness/ranks.h"
@@ -44,15 +45,6 @@ static const char *verdict_of(enum err_code rc)
     return rc == ERR_OK ? "pass" : rc == ERR_DIFF ? "fail" : "error";
 }
 
-json_t *verb_error(const struct err *err)
-{
-    json_t *chain = json_array();
-    for (int i = 0; i < err->notes; i++)
-        json_array_append_new(chain, json_stringn_nocheck(err->note[i], strlen(err->note[i])));
-    return json_pack("{s:s, s:s, s:s, s:s, s:o}", "what", err->what, "where", err->where, "found",
-                     err->found, "wanted", err->wanted, "chain", chain);
-}
-
 /* The exit status: of the verdict, or of the command that the verb has run. */
 static int status_of(const struct verb *v, const json_t *result, enum err_code rc)
 {
@@ -68,7 +60,7 @@ static void complete(json_t *result, enum err_code rc, int status, const char *v
     json_object_set_new(result, "verb", json_string(verb));
     json_object_set_new(result, "verdict", json_string(verdict_of(rc)));
     json_object_set_new(result, "exit", json_integer(status));
-    if (err->code != ERR_OK) json_object_set_new(result, "error", verb_error(err));
+    if (err->code != ERR_OK) json_object_set_new(result, "error", json_err(err));
 }
 
 /* One JSON object on stdout. A result that cannot be written is not a result. */

@@ -76,9 +76,6 @@ enum err_code args_choice(const struct args *a, const char *name, const char *co
 enum err_code args_parse(struct args *a, const struct verb *v, int argc, char **argv,
                          struct err *err) ERR_USED;
 
-/* An error as the object of a result's field `error`. The caller's. */
-json_t *verb_error(const struct err *err);
-
 /* Runs the program: argv as main() gets it; returns the exit status. In the library, so that tests
  * can call it. */
 int assay_main(int argc, char **argv);

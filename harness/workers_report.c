@@ -1,6 +1,8 @@
 /* workers_report.c: failures of ranks for people and for JSON; see workers.h. */
 #include "harness/workers_parts.h"
 
+#include "core/json.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -9,22 +11,16 @@ const struct worker_failures *workers_failures(const struct workers *w)
     return &w->failures;
 }
 
-static json_t *text_json(const char *text)
-{
-    return json_stringn_nocheck(text, strlen(text));
-}
-
 static json_t *failure_json(const struct worker_failure *f)
 {
     const struct envelope *e = &f->envelope;
-    json_t *chain = json_array();
-    for (int i = 0; i < e->err.notes; i++) json_array_append_new(chain, text_json(e->err.note[i]));
-    json_t *j =
-        json_pack("{s:i, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "rank", e->rank,
-                  "outcome", worker_outcome_name(f->outcome), "consequence", (int)f->consequence,
-                  "what", text_json(e->err.what), "where", text_json(e->err.where), "found",
-                  text_json(e->err.found), "wanted", text_json(e->err.wanted), "chain", chain,
-                  "host", text_json(e->host), "pid", (json_int_t)e->pid, "op", text_json(e->op));
+    json_t *j = json_err(&e->err),
+           *own = json_pack("{s:i, s:s, s:b, s:o, s:I, s:o}", "rank", e->rank, "outcome",
+                            worker_outcome_name(f->outcome), "consequence", (int)f->consequence,
+                            "host", json_any_text(e->host), "pid", (json_int_t)e->pid, "op",
+                            json_any_text(e->op));
+    json_object_update(j, own);
+    json_decref(own);
     const struct {
         const char *name;
         int64_t value;
@@ -34,8 +30,8 @@ static json_t *failure_json(const struct worker_failure *f)
                             places[i].value < 0 ? json_null() : json_integer(places[i].value));
     char site[ENVELOPE_FILE + 16];
     snprintf(site, sizeof site, "%s:%d", e->file, e->line);
-    json_object_set_new(j, "samples", text_json(e->samples));
-    json_object_set_new(j, "site", text_json(e->file[0] ? site : ""));
+    json_object_set_new(j, "samples", json_any_text(e->samples));
+    json_object_set_new(j, "site", json_any_text(e->file[0] ? site : ""));
     json_object_set_new(j, "time", json_real(1e-9 * (double)e->time_ns));
     json_object_set_new(j, "stderr", worker_log_json(f->tail));
     return j;

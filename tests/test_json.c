@@ -180,6 +180,45 @@ static void has_and_kind__tell_null_from_absent(void **state)
     json_decref(o);
 }
 
+/* A result with a text in it that is no UTF-8 could not be written at all. */
+static void any_text__writes_out_what_is_no_utf8(void **state)
+{
+    static const struct {
+        const char *text, *wanted;
+    } rows[] = {{"gr\xC3\xBCn", "gr\xC3\xBCn"},
+                {"gr\xC3", "gr\\xc3"},
+                {"\xC3\xBC\xFF%s", "\\xc3\\xbc\\xff%s"},
+                {"", ""},
+                {NULL, ""}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        json_t *v = json_any_text(rows[i].text);
+        assert_non_null(v);
+        assert_string_equal(json_string_value(v), rows[i].wanted);
+        json_decref(v);
+    }
+}
+
+static void err__has_its_four_parts_and_the_chain(void **state)
+{
+    static const char *const keys[] = {"what", "where", "found", "wanted"};
+    struct err err = ERR_INIT;
+    (void)state;
+    (void)!err_set(&err, ERR_INPUT, "read|a.json|nothing|something");
+    (void)!err_note(&err, "layer %d", 3);
+    (void)!err_note(&err, "rank %d", 1);
+    json_t *v = json_err(&err), *chain = json_object_get(v, "chain");
+    const char *const wanted[] = {err.what, err.where, err.found, err.wanted};
+    assert_int_equal(json_object_size(v), 5);
+    for (size_t i = 0; i < 4; i++)
+        assert_string_equal(json_string_value(json_object_get(v, keys[i])), wanted[i]);
+    assert_string_equal(json_string_value(json_object_get(v, "found")), "nothing");
+    assert_int_equal(json_array_size(chain), 2);
+    for (size_t i = 0; i < 2; i++)
+        assert_string_equal(json_string_value(json_array_get(chain, i)), err.note[i]);
+    json_decref(v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -192,6 +231,8 @@ int main(void)
         cmocka_unit_test(double__takes_integers_and_fractions_and_no_text),
         cmocka_unit_test(bool_and_text__take_their_kind_or_the_default),
         cmocka_unit_test(has_and_kind__tell_null_from_absent),
+        cmocka_unit_test(any_text__writes_out_what_is_no_utf8),
+        cmocka_unit_test(err__has_its_four_parts_and_the_chain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

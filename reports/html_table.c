@@ -28,10 +28,10 @@ const char *html_number(const json_t *o, const char *key, char buf[32])
     return buf;
 }
 
-static void put_head(FILE *out, const char *title, bool tool, const char *const *columns)
+/* A column's name begins with '#' where it holds numbers. */
+static void put_head(FILE *out, const char *title, const char *const *columns)
 {
-    fprintf(out, "<h3>%s</h3>\n<div class=scroll><table%s><thead><tr>", title,
-            tool ? " class=tool" : "");
+    fprintf(out, "<h3>%s</h3>\n<div class=scroll><table class=tool><thead><tr>", title);
     for (int i = 0; columns[i]; i++) {
         const bool number = columns[i][0] == '#';
         fprintf(out, "<th%s>%s", number ? " class=n" : "", columns[i] + number);
@@ -39,10 +39,11 @@ static void put_head(FILE *out, const char *title, bool tool, const char *const 
     fputs("</thead><tbody>\n", out);
 }
 
-static void put_end(FILE *out, size_t left)
+/* Of n rows `most` were shown at the most. */
+static void put_end(FILE *out, size_t n, size_t most)
 {
     fputs("</tbody></table></div>\n", out);
-    if (left) fprintf(out, "<p class=dim>... and %zu more: the JSON has all.</p>\n", left);
+    if (n > most) fprintf(out, "<p class=dim>... and %zu more: the JSON has all.</p>\n", n - most);
 }
 
 /* A cell with a word that is also its class; only words of ours become one. */
@@ -85,20 +86,15 @@ void html_taps(const json_t *r, bool brief, FILE *out)
                                           "#bound", "#profile", "#max abs", "worst cell",
                                           "why",    NULL};
     const json_t *taps = json_object_get(r, "taps"), *tap;
-    size_t i, shown = 0, left = 0;
+    size_t i, n = 0;
     if (json_array_size(taps) == 0) return;
-    put_head(out, brief ? "Taps that do not pass" : "Taps", true, columns);
+    put_head(out, brief ? "Taps that do not pass" : "Taps", columns);
     json_array_foreach(taps, i, tap)
     {
         if (brief && strcmp(text_at(tap, "verdict"), "pass") == 0) continue;
-        if (shown == ROWS_MAX) {
-            left++;
-            continue;
-        }
-        put_tap(tap, out);
-        shown++;
+        if (n++ < ROWS_MAX) put_tap(tap, out);
     }
-    put_end(out, left);
+    put_end(out, n, ROWS_MAX);
 }
 
 static void put_ids(FILE *out, const json_t *ids)
@@ -123,7 +119,7 @@ void html_flips(const json_t *r, FILE *out)
     size_t i;
     char text[32];
     if (n == 0) return;
-    put_head(out, "Router flips", true, columns);
+    put_head(out, "Router flips", columns);
     json_array_foreach(flips, i, flip)
     {
         if (i == FLIPS_MAX) break;
@@ -137,7 +133,7 @@ void html_flips(const json_t *r, FILE *out)
                 json_is_true(json_object_get(flip, "certified")) ? "pass\">certified"
                                                                  : "fail\">no");
     }
-    put_end(out, n > FLIPS_MAX ? n - FLIPS_MAX : 0);
+    put_end(out, n, FLIPS_MAX);
 }
 
 void html_hypotheses(const json_t *r, FILE *out)
@@ -149,8 +145,7 @@ void html_hypotheses(const json_t *r, FILE *out)
     size_t i;
     char text[32];
     if (n == 0) return;
-    put_head(out, "Hypotheses, by the share of the squared error that each explains", true,
-             columns);
+    put_head(out, "Hypotheses, by the share of the squared error that each explains", columns);
     json_array_foreach(all, i, h)
     {
         if (i == NAMES_MAX) break;
@@ -167,7 +162,7 @@ void html_hypotheses(const json_t *r, FILE *out)
                                                         : "<td>no</td></tr>\n",
               out);
     }
-    put_end(out, n > NAMES_MAX ? n - NAMES_MAX : 0);
+    put_end(out, n, NAMES_MAX);
 }
 
 void html_cases(const json_t *r, FILE *out)
@@ -176,7 +171,7 @@ void html_cases(const json_t *r, FILE *out)
     json_t *cases = report_cases(r), *c;
     const size_t n = json_array_size(cases);
     size_t i;
-    put_head(out, "Cases", true, columns);
+    put_head(out, "Cases", columns);
     json_array_foreach(cases, i, c)
     {
         if (i == ROWS_MAX) break;
@@ -187,7 +182,7 @@ void html_cases(const json_t *r, FILE *out)
         html_element(out, "td", text_at(c, "cause"));
         fputs("</tr>\n", out);
     }
-    put_end(out, n > ROWS_MAX ? n - ROWS_MAX : 0);
+    put_end(out, n, ROWS_MAX);
     json_decref(cases);
 }
 

@@ -48,6 +48,49 @@ static void html__plots_growth__with_what_is_not_finite(void **state)
     free(text);
 }
 
+/* Three layers over two decades: both edges and the middle of a field of 774 by 260. */
+static void plot__puts_points_where_their_values_are(void **state)
+{
+    (void)state;
+    json_t *r = quoted("{'verb': 'diff', 'verdict': 'fail', 'compared': 1, 'taps': [], 'growth': ["
+                       "{'layer': 7, 'subject': 0.001, 'profile': 0.01, 'bound': 0.1}, "
+                       "{'layer': 8, 'subject': 0.01, 'profile': null, 'bound': 0.1}, "
+                       "{'layer': 9, 'subject': 0.1, 'profile': 0.001, 'bound': 0.01}]}");
+    char *text = rendered_of(r, "html");
+    assert_holds(text, "<path class=l0 d=\"M70.0 276.0L457.0 146.0L844.0 16.0\"/>",
+                 "<path class=l1 d=\"M70.0 146.0M844.0 276.0\"/>",
+                 "<path class=l2 d=\"M70.0 16.0L457.0 16.0L844.0 146.0\"/>",
+                 "<circle class=p0 cx=457.0 cy=146.0 r=3><title>layer 8, subject: 0.01</title>",
+                 "y1=276.0 y2=276.0 /><text class=d x=62 y=280.0 text-anchor=end>1e-3</text>",
+                 "y1=16.0 y2=16.0 /><text class=d x=62 y=20.0 text-anchor=end>1e-1</text>",
+                 "<text class=d x=844.0 y=294 text-anchor=middle>9</text>");
+    free(text);
+    json_decref(r);
+}
+
+/* Lists that the page cuts say by how much; one that just fits is not cut. */
+static void lists__are_cut_with_a_count(void **state)
+{
+    (void)state;
+    for (int n = 200; n <= 202; n += 2) {
+        json_t *all = json_array(), *missing = json_array();
+        for (int i = 0; i < n; i++) {
+            json_array_append_new(all, json_pack("{s:s, s:f}", "fault", "f.f", "explains", 0.5));
+            json_array_append_new(missing, json_string("a.tap"));
+        }
+        json_t *r = json_pack("{s:s, s:s, s:i, s:[], s:o, s:o}", "verb", "diff", "verdict", "fail",
+                              "compared", 1, "taps", "hypotheses", all, "missing", missing);
+        char *text = rendered_of(r, "html");
+        assert_int_equal(times(text, "<td>f.f</td>"), 200);
+        assert_int_equal(times(text, "<bdi>a.tap</bdi>"), 200);
+        assert_int_equal(times(text, "... and 2 more: the JSON has all."), n > 200);
+        assert_int_equal(times(text, "</bdi>, ...</p>"), n > 200);
+        assert_int_equal(times(text, "more: the JSON"), n > 200);
+        free(text);
+        json_decref(r);
+    }
+}
+
 static void html__maps_the_error__with_lines_that_can_be_switched(void **state)
 {
     (void)state;
@@ -233,6 +276,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(html__shows_verdict_bug_and_lines__of_a_diff),
         cmocka_unit_test(html__plots_growth__with_what_is_not_finite),
+        cmocka_unit_test(plot__puts_points_where_their_values_are),
+        cmocka_unit_test(lists__are_cut_with_a_count),
         cmocka_unit_test(html__maps_the_error__with_lines_that_can_be_switched),
         cmocka_unit_test(html__lists_flips_hypotheses_and_taps),
         cmocka_unit_test(html__shows_cases__of_other_verbs),

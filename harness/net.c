@@ -1,6 +1,7 @@
 /* net.c: see net.h. */
 #include "harness/net.h"
 
+#include "harness/net_lookup.h"
 #include "harness/session.h"
 
 #include <errno.h>
@@ -14,8 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define AGAIN_S 0.05 /* between two tries to connect */
-#define WAIT_S 60.0  /* of one poll(), at most */
+#define AGAIN_S 0.05  /* between two tries to connect */
+#define WAIT_S 60.0   /* of one poll(), at most */
+#define LOOKUP_S 60.0 /* for the name of the host itself, where it listens */
 
 /* The kernel asks the other side after so long a silence, and so often. */
 enum { IDLE_S = 10, ASK_S = 5, ASKS = 3 };
@@ -39,18 +41,6 @@ static void prepare(int fd)
     set(fd, IPPROTO_TCP, TCP_KEEPINTVL, ASK_S);
     set(fd, IPPROTO_TCP, TCP_KEEPCNT, ASKS);
     set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 1000 * NET_SILENT_S);
-}
-
-static enum err_code resolve(const char *host, int port, struct addrinfo **out, struct err *err)
-{
-    char text[16];
-    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    snprintf(text, sizeof text, "%d", port);
-    int rc = getaddrinfo(host, text, &hints, out);
-    if (rc != 0)
-        return err_set(err, ERR_PROCESS, "find a host|%.100s:%s|%s|an address", host, text,
-                       gai_strerror(rc));
-    return ERR_OK;
 }
 
 /* ---- listening ---- */
@@ -90,7 +80,7 @@ int net_listen(const char *host, int port, int backlog, int *bound, struct err *
 {
     struct addrinfo *at = NULL;
     int fd = -1, why = EADDRNOTAVAIL;
-    if (host && resolve(host, port, &at, err) != ERR_OK) return -1;
+    if (host && net_lookup(host, port, clock_seconds() + LOOKUP_S, &at, err) != ERR_OK) return -1;
     if (!host) fd = listen_everywhere(port, backlog, &why);
     for (const struct addrinfo *a = at; a && fd < 0; a = a->ai_next)
         fd = listen_one(a->ai_addr, a->ai_addrlen, backlog, &why);
@@ -142,7 +132,7 @@ int net_connect(const char *host, int port, double until, struct err *err)
 {
     struct addrinfo *at = NULL;
     int why = ETIMEDOUT, fd = -1;
-    if (resolve(host, port, &at, err) != ERR_OK) return -1;
+    if (net_lookup(host, port, until, &at, err) != ERR_OK) return -1;
     for (;;) {
         for (const struct addrinfo *a = at; a && fd < 0; a = a->ai_next)
             fd = connect_one(a, until, &why);

@@ -1,6 +1,6 @@
 /* net.h: TCP between the ranks of a run, IPv4 and IPv6: listening, connecting, accepting, each with
- * a deadline on the clock of clock_seconds(); only the look-up of a name waits as long as the
- * machine's resolver does. Every descriptor is close-on-exec and does not block.
+ * a deadline on the clock of clock_seconds(), the look-up of a name too. Every descriptor is
+ * close-on-exec and does not block.
  *
  * A connection whose other host is gone without a word (switched off, cable pulled) ends with an
  * error after NET_SILENT_S, also where nothing is sent. Test: tests/test_net.c */

@@ -1,6 +1,7 @@
 /* envelope.c: see envelope.h. */
 #include "compat/envelope.h"
 
+#include "core/bytes.h"
 #include "core/check.h"
 #include "core/crc32.h"
 #include "core/text.h"
@@ -100,18 +101,6 @@ static void set_number(struct envelope *e, const struct number *n, int64_t value
         memcpy(at, &narrow, sizeof narrow);
 }
 
-static void put(unsigned char *out, uint64_t value, int bytes)
-{
-    for (int i = 0; i < bytes; i++) out[i] = (unsigned char)(value >> 8 * i);
-}
-
-static uint64_t get(const unsigned char *p, int bytes)
-{
-    uint64_t value = 0;
-    for (int i = 0; i < bytes; i++) value |= (uint64_t)p[i] << 8 * i;
-    return value;
-}
-
 static int64_t clock_ns(clockid_t id)
 {
     struct timespec t;
@@ -144,22 +133,23 @@ static uint32_t checksum(const unsigned char *data, size_t size)
 size_t envelope_encode(const struct envelope *e, unsigned char *out)
 {
     unsigned char *at = out + ENVELOPE_HEADER;
-    for (int i = 0; i < NUMBERS; i++, at += 8) put(at, (uint64_t)number_of(e, &numbers[i]), 8);
+    for (int i = 0; i < NUMBERS; i++, at += 8)
+        bytes_put(at, (uint64_t)number_of(e, &numbers[i]), 8);
     for (int i = 0; i < TEXTS + e->err.notes; i++) {
         struct text t = text_at(i);
         const char *s = (const char *)e + t.at;
         size_t n = strnlen(s, t.size - 1);
-        put(at, n, 2);
+        bytes_put(at, n, 2);
         memcpy(at + 2, s, n);
         at += 2 + n;
     }
     size_t size = (size_t)(at - out), body = size - ENVELOPE_HEADER;
     CHECK(size <= ENVELOPE_MOST);
     memcpy(out, magic, sizeof magic);
-    put(out + 4, ENVELOPE_VERSION, 2);
-    put(out + 6, 0, 2);
-    put(out + 8, body, 4);
-    put(out + 12, checksum(out + ENVELOPE_HEADER, body), 4);
+    bytes_put(out + 4, ENVELOPE_VERSION, 2);
+    bytes_put(out + 6, 0, 2);
+    bytes_put(out + 8, body, 4);
+    bytes_put(out + 12, checksum(out + ENVELOPE_HEADER, body), 4);
     return size;
 }
 
@@ -177,7 +167,7 @@ static enum err_code read_header(const unsigned char *p, size_t size, struct err
     if (memcmp(p, magic, sizeof magic) != 0)
         return err_set(err, ERR_PROCESS, READ "|magic|%02x %02x %02x %02x|\"ASEV\"", p[0], p[1],
                        p[2], p[3]);
-    uint64_t version = get(p + 4, 2), zero = get(p + 6, 2), body = get(p + 8, 4);
+    uint64_t version = bytes_get(p + 4, 2), zero = bytes_get(p + 6, 2), body = bytes_get(p + 8, 4);
     if (version != ENVELOPE_VERSION)
         return err_set(err, ERR_PROCESS, READ "|version|%d, of another build|%d", (int)version,
                        ENVELOPE_VERSION);
@@ -190,7 +180,8 @@ static enum err_code read_header(const unsigned char *p, size_t size, struct err
         return err_set(err, ERR_PROCESS, READ "|length|%zu bytes after the header%s|%llu",
                        size - ENVELOPE_HEADER, body > size - ENVELOPE_HEADER ? " (cut)" : "",
                        (unsigned long long)body);
-    uint32_t is = checksum(p + ENVELOPE_HEADER, (size_t)body), wanted = (uint32_t)get(p + 12, 4);
+    uint32_t is = checksum(p + ENVELOPE_HEADER, (size_t)body),
+             wanted = (uint32_t)bytes_get(p + 12, 4);
     if (is != wanted) return err_set(err, ERR_PROCESS, READ "|checksum|%08x|%08x", is, wanted);
     return ERR_OK;
 }
@@ -202,7 +193,7 @@ static enum err_code read_numbers(struct envelope *e, const unsigned char **at, 
         const struct number *n = &numbers[i];
         if (*left < 8)
             return err_set(err, ERR_PROCESS, READ "|%s|%zu bytes left|8", n->name, *left);
-        int64_t value = (int64_t)get(*at, 8);
+        int64_t value = (int64_t)bytes_get(*at, 8);
         if (value < n->min || value > n->max)
             return err_set(err, ERR_PROCESS, READ "|%s|%lld|%lld .. %lld", n->name,
                            (long long)value, (long long)n->min, (long long)n->max);
@@ -234,7 +225,7 @@ static enum err_code check_text(const char *name, const char *s, size_t n, struc
 static enum err_code read_text(struct envelope *e, struct text t, const unsigned char **at,
                                size_t *left, struct err *err)
 {
-    size_t n = *left < 2 ? 0 : (size_t)get(*at, 2);
+    size_t n = *left < 2 ? 0 : (size_t)bytes_get(*at, 2);
     if (*left < 2 || n > *left - 2)
         return err_set(err, ERR_PROCESS, READ "|%s|%zu bytes left|%zu", t.name, *left, 2 + n);
     if (n > t.size - 1)

@@ -1,6 +1,7 @@
 /* archive_write.c: the writer of archive.h. */
 #include "core/archive.h"
 
+#include "core/bytes.h"
 #include "core/check.h"
 
 #include <stdlib.h>
@@ -18,7 +19,8 @@ struct fields {
 static void put(struct fields *f, uint64_t value, int bytes)
 {
     CHECK(f->used + bytes <= (int)sizeof f->byte);
-    for (int i = 0; i < bytes; i++) f->byte[f->used++] = (unsigned char)(value >> 8 * i);
+    bytes_put(f->byte + f->used, value, bytes);
+    f->used += bytes;
 }
 
 static uint64_t narrow(int64_t value, int64_t most)

@@ -1,6 +1,8 @@
 /* checkpoint.c: see checkpoint.h. */
 #include "core/checkpoint.h"
 
+#include "core/bytes.h"
+
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,13 +19,9 @@ static bool hash_bytes(EVP_MD_CTX *md, const void *data, int64_t size)
 static bool hash_file(EVP_MD_CTX *md, const struct st_file *f, unsigned char out[DIGEST])
 {
     unsigned char size[8];
-    uint64_t header = 0;
     const int64_t total = f->map.size;
-    for (int i = 0; i < 8; i++) {
-        size[i] = (unsigned char)((uint64_t)total >> (8 * i));
-        header |= (uint64_t)f->map.data[i] << (8 * i);
-    }
-    const int64_t begin = 8 + (int64_t)header, left = total - begin;
+    const int64_t begin = 8 + (int64_t)bytes_get(f->map.data, 8), left = total - begin;
+    bytes_put(size, (uint64_t)total, 8);
     const int64_t piece = left < CHECKPOINT_PIECE ? left : CHECKPOINT_PIECE;
     bool good = EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1 && hash_bytes(md, size, 8) &&
                 hash_bytes(md, f->map.data, begin);

@@ -2,6 +2,8 @@
  * build is in pt_reduce.c. */
 #include "core/pt_pickle.h"
 
+#include "core/bytes.h"
+
 #include <string.h>
 
 /* The next n bytes of the pickle, or NULL. */
@@ -19,8 +21,7 @@ static const char *take(struct pickle *p, int64_t n, struct err *err)
 static enum err_code take_number(struct pickle *p, int bytes, int64_t *out, struct err *err)
 {
     const char *b = take(p, bytes, err);
-    uint64_t x = 0;
-    for (int i = 0; b && i < bytes; i++) x |= (uint64_t)(unsigned char)b[i] << 8 * i;
+    const uint64_t x = b ? bytes_get(b, bytes) : 0;
     if (b && x > INT64_MAX) pickle_refuse(p, err, "a length of 2^63 or more", "one that fits");
     *out = (int64_t)x;
     return err->code;
@@ -89,9 +90,8 @@ static enum err_code op_long(struct pickle *p, int bytes, struct err *err)
     if (n > 8) return pickle_refuse(p, err, "an integer of more than 64 bits", "one that fits");
     const char *b = take(p, n, err);
     if (!b) return err->code;
-    uint64_t x = n && b[n - 1] < 0 ? UINT64_MAX : 0;
-    for (int64_t i = 0; i < n; i++)
-        x = (x & ~((uint64_t)255 << 8 * i)) | (uint64_t)(unsigned char)b[i] << 8 * i;
+    uint64_t x = bytes_get(b, (int)n);
+    if (n > 0 && n < 8 && (b[n - 1] & 0x80)) x |= UINT64_MAX << 8 * n; /* two's complement */
     return pickle_push(p, (struct pickle_value){.kind = PICKLE_INT, .whole = (int64_t)x}, err);
 }
 

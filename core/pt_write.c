@@ -1,6 +1,7 @@
 /* pt_write.c: the writer of pt.h: a pickle as CPython's pickler makes it (protocol 2), then each
  * tensor as a storage of its own. */
 #include "core/archive.h"
+#include "core/bytes.h"
 #include "core/check.h"
 #include "core/pt.h"
 
@@ -86,7 +87,7 @@ static void put_op(struct writer *w, int op)
 static void put_number(struct writer *w, int op, uint64_t value, int bytes)
 {
     unsigned char b[8];
-    for (int i = 0; i < bytes; i++) b[i] = (unsigned char)(value >> 8 * i);
+    bytes_put(b, value, bytes);
     put_op(w, op);
     put(w, b, (size_t)bytes);
 }

@@ -1,6 +1,7 @@
 /* safetensors.c: the reader and the header writer; see safetensors.h. */
 #include "core/safetensors.h"
 
+#include "core/bytes.h"
 #include "core/json.h"
 
 #include <stdio.h>
@@ -272,7 +273,7 @@ static enum err_code encode_header(const json_t *root, char **out, int64_t *size
     size_t n = strlen(text), padded = (n + 8 + 63) / 64 * 64 - 8;
     *out = malloc(padded + 8);
     if (*out) {
-        for (int i = 0; i < 8; i++) (*out)[i] = (char)((uint64_t)padded >> (8 * i) & 0xff);
+        bytes_put(*out, padded, 8);
         memcpy(*out + 8, text, n);
         memset(*out + 8 + n, ' ', padded - n);
         *size = (int64_t)padded + 8;

@@ -1,6 +1,7 @@
 /* wire.c: see wire.h. */
 #include "harness/wire.h"
 
+#include "core/bytes.h"
 #include "core/check.h"
 #include "harness/session.h"
 
@@ -24,18 +25,6 @@ union control {
     char bytes[CMSG_SPACE(sizeof(int) * WIRE_SEGMENTS)];
     struct cmsghdr align;
 };
-
-static void put(unsigned char *out, uint64_t value, int bytes)
-{
-    for (int i = 0; i < bytes; i++) out[i] = (unsigned char)(value >> 8 * i);
-}
-
-static uint64_t get(const unsigned char *p, int bytes)
-{
-    uint64_t value = 0;
-    for (int i = 0; i < bytes; i++) value |= (uint64_t)p[i] << 8 * i;
-    return value;
-}
 
 void wire_init(struct wire *w, int fd, const char *peer)
 {
@@ -107,20 +96,20 @@ enum err_code wire_queue(struct wire *w, const struct wire_message *m, struct er
                        (long long)payload);
     unsigned char *p = w->out, *body = p + WIRE_HEADER;
     for (int i = 0; i < m->segments; i++) {
-        put(body + 8 * i, (uint64_t)m->segment[i].bytes, 8);
+        bytes_put(body + 8 * i, (uint64_t)m->segment[i].bytes, 8);
         w->out_fd[i] = m->segment[i].fd;
     }
     if (m->bytes > 0) memcpy(body + 8 * m->segments, m->data, (size_t)m->bytes);
     memcpy(p, magic, sizeof magic);
-    put(p + 4, WIRE_VERSION, 2);
-    put(p + 6, m->kind, 2);
-    put(p + 8, (uint32_t)m->rank, 4);
-    put(p + 12, (uint64_t)m->segments, 2);
-    put(p + 14, 0, 2);
-    put(p + 16, (uint64_t)m->call, 8);
-    put(p + 24, (uint64_t)payload, 8);
-    put(p + 32, crc32_of(&w->crc, 0, body, payload), 4);
-    put(p + 36, crc32_of(&w->crc, 0, p, HEADER_CHECKED), 4);
+    bytes_put(p + 4, WIRE_VERSION, 2);
+    bytes_put(p + 6, m->kind, 2);
+    bytes_put(p + 8, (uint32_t)m->rank, 4);
+    bytes_put(p + 12, (uint64_t)m->segments, 2);
+    bytes_put(p + 14, 0, 2);
+    bytes_put(p + 16, (uint64_t)m->call, 8);
+    bytes_put(p + 24, (uint64_t)payload, 8);
+    bytes_put(p + 32, crc32_of(&w->crc, 0, body, payload), 4);
+    bytes_put(p + 36, crc32_of(&w->crc, 0, p, HEADER_CHECKED), 4);
     w->out_bytes = (size_t)payload + WIRE_HEADER;
     w->out_sent = 0;
     w->out_fds = m->segments;
@@ -173,9 +162,10 @@ static enum wire_state broken(struct err *err)
 
 static enum wire_state check_header(const struct wire *w, const unsigned char *p, struct err *err)
 {
-    uint64_t version = get(p + 4, 2), kind = get(p + 6, 2), segments = get(p + 12, 2);
-    uint64_t payload = get(p + 24, 8);
-    uint32_t is = crc32_of(&w->crc, 0, p, HEADER_CHECKED), said = (uint32_t)get(p + 36, 4);
+    uint64_t version = bytes_get(p + 4, 2), kind = bytes_get(p + 6, 2),
+             segments = bytes_get(p + 12, 2);
+    uint64_t payload = bytes_get(p + 24, 8);
+    uint32_t is = crc32_of(&w->crc, 0, p, HEADER_CHECKED), said = (uint32_t)bytes_get(p + 36, 4);
     if (memcmp(p, magic, sizeof magic) != 0)
         err_set(err, ERR_PROCESS, READ "|from %s|%02x %02x %02x %02x, no frame|\"ASWR\"", w->peer,
                 p[0], p[1], p[2], p[3]);
@@ -243,7 +233,7 @@ static enum wire_state take_segments(struct wire *w, int segments, const unsigne
     w->gots = 0;
     int taken = 0;
     while (taken < segments && err->code == ERR_OK) {
-        (void)!take_segment(w, before, n, w->in_fd[taken], get(sizes + 8 * taken, 8), err);
+        (void)!take_segment(w, before, n, w->in_fd[taken], bytes_get(sizes + 8 * taken, 8), err);
         taken++;
     }
     for (int i = 0; i < n; i++) segment_free(&before[i]);
@@ -258,7 +248,7 @@ static enum wire_state take(struct wire *w, struct wire_message *m, struct err *
     const unsigned char *p = w->in;
     if (w->in_bytes < WIRE_HEADER) return WIRE_AGAIN;
     if (check_header(w, p, err) != WIRE_DONE) return WIRE_FAILED;
-    size_t payload = (size_t)get(p + 24, 8), whole = payload + WIRE_HEADER;
+    size_t payload = (size_t)bytes_get(p + 24, 8), whole = payload + WIRE_HEADER;
     if (!grow(&w->in, &w->in_room, whole)) {
         err_set(err, ERR_MEMORY, READ "|from %s|no memory|%zu bytes", w->peer, payload);
         return WIRE_FAILED;
@@ -266,16 +256,16 @@ static enum wire_state take(struct wire *w, struct wire_message *m, struct err *
     if (w->in_bytes < whole) return WIRE_AGAIN;
     p = w->in;
     uint32_t is = crc32_of(&w->crc, 0, p + WIRE_HEADER, (int64_t)payload);
-    if (is != (uint32_t)get(p + 32, 4)) {
+    if (is != (uint32_t)bytes_get(p + 32, 4)) {
         err_set(err, ERR_PROCESS, READ "|from %s|checksum %08x of %zu bytes|%08x", w->peer, is,
-                payload, (uint32_t)get(p + 32, 4));
+                payload, (uint32_t)bytes_get(p + 32, 4));
         return WIRE_FAILED;
     }
-    int segments = (int)get(p + 12, 2);
+    int segments = (int)bytes_get(p + 12, 2);
     if (take_segments(w, segments, p + WIRE_HEADER, err) != WIRE_DONE) return WIRE_FAILED;
-    *m = (struct wire_message){.kind = (enum wire_kind)get(p + 6, 2),
-                               .rank = (int)(int32_t)get(p + 8, 4),
-                               .call = (int64_t)get(p + 16, 8),
+    *m = (struct wire_message){.kind = (enum wire_kind)bytes_get(p + 6, 2),
+                               .rank = (int)(int32_t)bytes_get(p + 8, 4),
+                               .call = (int64_t)bytes_get(p + 16, 8),
                                .data = p + WIRE_HEADER + 8 * segments,
                                .bytes = (int64_t)payload - 8 * segments,
                                .segment = w->got,
@@ -312,7 +302,7 @@ static enum wire_state end_of(const struct wire *w, struct err *err)
                 w->in_bytes, WIRE_HEADER);
     else if (w->in_bytes > 0)
         err_set(err, ERR_PROCESS, READ "|from %s|cut after %zu bytes|%llu", w->peer, w->in_bytes,
-                (unsigned long long)get(w->in + 24, 8) + WIRE_HEADER);
+                (unsigned long long)bytes_get(w->in + 24, 8) + WIRE_HEADER);
     return WIRE_END;
 }
 

@@ -2,6 +2,7 @@
 #include "harness/worker.h"
 
 #include "compat/envelope.h"
+#include "core/bytes.h"
 #include "core/check.h"
 #include "harness/session.h"
 #include "harness/worker_parts.h"
@@ -226,13 +227,6 @@ enum err_code worker_part(struct worker *w, const void *data, int64_t bytes,
 
 /* ---- requests ---- */
 
-static int64_t get_long(const unsigned char *p)
-{
-    uint64_t v = 0;
-    for (int i = 0; i < 8; i++) v |= (uint64_t)p[i] << 8 * i;
-    return (int64_t)v;
-}
-
 static enum err_code run_task(struct worker *w, const struct worker_task *tasks, const char *name,
                               struct err *err)
 {
@@ -256,8 +250,8 @@ static enum err_code serve(struct worker *w, const struct worker_task *tasks,
                        (long long)m->bytes, REQUEST_HEAD);
     memcpy(task, m->data, WORKER_TASK - 1);
     memcpy(own->samples, m->data + REQUEST_SAMPLES, WORKER_SAMPLES - 1);
-    w->batch = get_long(m->data + REQUEST_BATCH);
-    own->until = clock_seconds() + 1e-3 * (double)get_long(m->data + REQUEST_DEADLINE);
+    w->batch = (int64_t)bytes_get(m->data + REQUEST_BATCH, 8);
+    own->until = clock_seconds() + 1e-3 * (double)(int64_t)bytes_get(m->data + REQUEST_DEADLINE, 8);
     w->samples = own->samples;
     w->data = m->data + REQUEST_HEAD;
     w->bytes = m->bytes - REQUEST_HEAD;

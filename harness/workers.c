@@ -1,6 +1,7 @@
 /* workers.c: opening, calls and closing; see workers.h. */
 #include "harness/workers.h"
 
+#include "core/bytes.h"
 #include "core/check.h"
 #include "harness/session.h"
 #include "harness/workers_parts.h"
@@ -112,11 +113,6 @@ enum err_code workers_open(struct workers **out, const struct workers_options *o
 
 /* ---- calls ---- */
 
-static void put_long(unsigned char *p, int64_t v)
-{
-    for (int i = 0; i < 8; i++) p[i] = (unsigned char)((uint64_t)v >> 8 * i);
-}
-
 /* As snprintf("%s"), at a tenth of its price. */
 static void put_text(char *to, size_t size, const char *from)
 {
@@ -137,8 +133,9 @@ static const unsigned char *payload_of(struct workers *w, const struct worker_re
     memset(p, 0, REQUEST_HEAD);
     put_text((char *)p, WORKER_TASK, q->task);
     put_text((char *)p + REQUEST_SAMPLES, WORKER_SAMPLES, w->samples);
-    put_long(p + REQUEST_BATCH, q->batch);
-    put_long(p + REQUEST_DEADLINE, (int64_t)(1000 * (w->until - clock_seconds())));
+    bytes_put(p + REQUEST_BATCH, (uint64_t)q->batch, 8);
+    const double left_ms = 1000 * (w->until - clock_seconds());
+    bytes_put(p + REQUEST_DEADLINE, (uint64_t)(int64_t)left_ms, 8);
     if (q->bytes > 0) memcpy(p + REQUEST_HEAD, q->data, (size_t)q->bytes);
     return p;
 }

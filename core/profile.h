@@ -44,6 +44,9 @@ enum round_point {
     RP_NONE = RP_COUNT /* no point: part of a sum over ranks, which is rounded when it is whole */
 };
 
+/* What is said wherever a row without `verified` is used. */
+#define PROFILE_UNVERIFIED "unverified: no outside dump has confirmed this profile"
+
 struct profile {
     char name[16]; /* with its "+exact" */
     const char *about;

@@ -64,7 +64,8 @@ struct diff {
     struct tap_judgement *taps; /* [rows.count] */
     struct flips flips;
     struct draft_ties draft_ties;
-    char profile_name[16], profile_how[96];
+    char profile_name[16], profile_how[128];
+    bool unverified;       /* that profile is (profile.h), and with it every bound that it gives */
     struct dump rival_run; /* of the profile that fits next best, where it was chosen by fit */
     char rival_name[16];
     char note[256]; /* what limits the verdict; "" */

@@ -272,8 +272,8 @@ enum err_code diff_json(const struct diff *d, json_t *result, struct err *err)
         }
     }
     json_t *fields = json_pack(
-        "{s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:s, s:s, s:s, s:s, "
-        "s:s}",
+        "{s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:s, s:s, s:b, s:s, "
+        "s:s, s:s}",
         "compared", (json_int_t)d->compared, "failed", (json_int_t)d->failed, "unchecked",
         unchecked_list(d), "taps", taps, "first", first_object(d), "flips", flip_list(d),
         "draft_ties", draft_tie_list(d), "missing", names(d->rows.missing, d->rows.missing_count),
@@ -281,8 +281,8 @@ enum err_code diff_json(const struct diff *d, json_t *result, struct err *err)
         names(d->promised, d->promised_count), "guilty", guilty_object(d), "growth", growth_list(d),
         "anchored", d->anchored, "profile",
         d->judge.kind == BOUND_MEASURED || d->has_model ? d->profile_name : "", "profile_how",
-        d->profile_how, "rows_by", d->rows.how ? d->rows.how : "", "note", d->note, "subject",
-        d->subject.file.path);
+        d->profile_how, "unverified", d->unverified, "rows_by", d->rows.how ? d->rows.how : "",
+        "note", d->note, "subject", d->subject.file.path);
     if (!fields || json_object_update(result, fields) != 0)
         return err_set(err, ERR_MEMORY, "record result|diff|no memory, or a name that is no UTF-8");
     json_decref(fields);

@@ -177,12 +177,18 @@ static enum err_code choose_by_fit(struct diff *d, const struct diff_request *r,
     return ERR_OK;
 }
 
-/* How its sums are made decides how exact a float32 tap can be. */
-static enum err_code note_sums(struct diff *d, struct err *err)
+/* How its sums are made decides how exact a float32 tap can be; whether anybody has seen that
+ * engine round so, how much a green tap says. */
+static enum err_code note_profile(struct diff *d, struct err *err)
 {
     struct profile p;
     if (profile_find(d->profile_name, &p, err) != ERR_OK) return err->code;
     d->judge.cut_sums = p.cut_sums;
+    d->unverified = !p.verified;
+    const size_t n = strlen(d->profile_how);
+    if (d->unverified)
+        snprintf(d->profile_how + n, sizeof d->profile_how - n, "%s%s", n ? "; " : "",
+                 PROFILE_UNVERIFIED);
     return ERR_OK;
 }
 
@@ -233,7 +239,8 @@ enum err_code diff_model(struct diff *d, const struct diff_request *r, struct er
         force_experts(d, err) != ERR_OK || hold_at_subject(d, r, err) != ERR_OK ||
         open_head(d, r, err) != ERR_OK || profile_find("math", &math, err) != ERR_OK ||
         run_reference(d, r, &math, PRECISION_F64, &d->math, err) != ERR_OK ||
-        make_profile_run(d, r, err) != ERR_OK || (!r->profile_run && note_sums(d, err) != ERR_OK))
+        make_profile_run(d, r, err) != ERR_OK ||
+        (!r->profile_run && note_profile(d, err) != ERR_OK))
         return err->code;
     d->base = &d->math;
     if (d->judge.kind == BOUND_USER)

@@ -116,8 +116,7 @@ void extract_ids_warn(struct extract_job *j)
                      "last hidden",
                      j->states.count, sample_format_name((int)j->r->format), TRAINER_STATES);
     if (!j->r->options.profile.verified)
-        extract_warn(j, "profile %s: unverified: no outside dump has confirmed this profile",
-                     j->r->options.profile.name);
+        extract_warn(j, "profile %s: %s", j->r->options.profile.name, PROFILE_UNVERIFIED);
 }
 
 /* ---- files ---- */

@@ -353,8 +353,7 @@ enum err_code forward_run(const struct forward_request *r, struct forward_result
 
 const char *forward_note(const struct forward_request *r)
 {
-    return r->options.profile.verified ? ""
-                                       : "unverified: no outside dump has confirmed this profile";
+    return r->options.profile.verified ? "" : PROFILE_UNVERIFIED;
 }
 
 static json_t *draft_json(const struct forward_request *r, const struct forward_result *f)

@@ -366,6 +366,27 @@ static void reports__are_written__when_a_folder_is_given(void **state)
     assert_int_equal(folder_count(folder), 2);
 }
 
+/* Its bounds come from a profile that nobody has seen that engine follow: green says less. */
+static void profile__that_no_dump_has_confirmed_is_said(void **state)
+{
+    static const char *const profiles[] = {"sgl", "vllm+exact", "hf"};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        const char *argv[] = {"diff",      FIXTURE("bugs/clean.safetensors"),
+                              "--model",   FIXTURE("tiny-k25"),
+                              "--profile", profiles[i],
+                              "--json",    NULL};
+        struct cli r;
+        cli_run(&r, argv);
+        assert_in_range(r.status, 0, 1); /* green or red, it is said */
+        const char *how = field_text(r.json, "profile_how");
+        assert_int_equal(json_is_true(field(r.json, "unverified")), i < 2);
+        assert_int_equal(strstr(how, "unverified: no outside dump") != NULL, i < 2);
+        if (i < 2) assert_int_equal(strncmp(how, "as asked; ", 10), 0);
+        cli_free(&r);
+    }
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, folder_setup, folder_teardown)
@@ -385,6 +406,7 @@ int main(void)
         TEST(shape__is_red__when_columns_differ),
         TEST(profile_run__sets_the_bounds__when_given),
         TEST(reports__are_written__when_a_folder_is_given),
+        cmocka_unit_test(profile__that_no_dump_has_confirmed_is_said),
     };
     return cmocka_run_group_tests_name("cli_diff", tests, NULL, NULL);
 }

@@ -68,6 +68,8 @@ struct fault_row {
     const char *edit;        /* what it changes */
     const char *source;      /* where it was seen: "vllm#1234", a bug-log id, or "our own" */
     const char *detector;    /* what must catch it: "diff", "inspect", "exit status" */
+    bool added;              /* may befall what the op made on its way into its block's sum, after
+                                it was recorded as it should be */
     const char *same_as;     /* faults of one output share this text; NULL: alone */
     struct fault_key keys[FAULT_KEYS];
     enum err_code (*wrap)(struct fault_call *c, const void *arg, struct run *run, struct err *err);

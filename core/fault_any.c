@@ -1,6 +1,6 @@
 /* fault_any.c: what can happen to any buffer: a cell, a row, a tile, all of it. The op runs, then
  * its outputs are edited. Where no row or cell is given it is chosen by hash, the same on every
- * machine. Test: tests/test_fault.c */
+ * machine. Test: tests/test_fault_simple.c */
 #include "core/fault_edits.h"
 #include "core/synth.h"
 
@@ -81,30 +81,38 @@ static enum err_code zero_one_row(struct fault_call *c, struct fault_output y, i
     return ERR_OK;
 }
 
-/* Read as [cols, rows]. */
+/* Read as [cols, rows]; key `way` 1: written as [cols, rows], and read as it should be. */
 static enum err_code transpose(struct fault_call *c, struct fault_output y, int64_t which,
                                struct run *run, struct err *err)
 {
     struct arena_block *mark = arena_mark(run->arena);
     double *right = fault_copy(run, y.data, y.rows * y.cols, err);
-    (void)c;
+    bool written = fault_value(c->use, "way") == 1;
+    int64_t wide = written ? y.rows : y.cols, high = written ? y.cols : y.rows;
     (void)which;
     for (int64_t i = 0; right && i < y.rows * y.cols; i++)
-        y.data[i] = right[i % y.cols * y.rows + i / y.cols];
+        y.data[i] = right[i % wide * high + i / wide];
     arena_release(run->arena, mark);
     return err->code;
 }
 
+/* Row i holds what belongs to row i + by. Where there is none it keeps its own; key `edge` 1: the
+ * rows run around. */
 static enum err_code take_next_row(struct fault_call *c, struct fault_output y, int64_t which,
                                    struct run *run, struct err *err)
 {
-    (void)c;
+    int64_t by = (int64_t)fault_value(c->use, "by");
+    bool around = fault_value(c->use, "edge") == 1;
+    struct arena_block *mark = arena_mark(run->arena);
+    double *right = fault_copy(run, y.data, y.rows * y.cols, err);
     (void)which;
-    (void)run;
-    (void)err;
-    if (y.rows > 1)
-        memmove(y.data, y.data + y.cols, (size_t)((y.rows - 1) * y.cols) * sizeof *y.data);
-    return ERR_OK;
+    for (int64_t i = 0; right && i < y.rows; i++) {
+        int64_t from = around ? ((i + by) % y.rows + y.rows) % y.rows : i + by;
+        if (from < 0 || from >= y.rows) continue;
+        memcpy(y.data + i * y.cols, right + from * y.cols, (size_t)y.cols * sizeof *y.data);
+    }
+    arena_release(run->arena, mark);
+    return err->code;
 }
 
 /* A tile of one row holds whatever bits there were: bf16 values of any size, NaN among them. */
@@ -177,7 +185,8 @@ static void keep_outputs(struct fault_use *u, const struct fault_place *p, const
     }
 }
 
-/* The row is not written: it holds what the call before left in that place, or zeros. */
+/* The row is not written: it holds what the call before left in that place, or zeros; key `from` 1:
+ * the row before it of this call. */
 static enum err_code keep_row(struct fault_call *c, struct fault_output y, int64_t which,
                               struct run *run, struct err *err)
 {
@@ -185,7 +194,9 @@ static enum err_code keep_row(struct fault_call *c, struct fault_output y, int64
     int64_t row = fault_row_of(c, y.rows);
     (void)run;
     (void)err;
-    if (row < 0 || !k) return ERR_OK;
+    if (row > 0 && fault_value(c->use, "from") == 1)
+        memcpy(y.data + row * y.cols, y.data + (row - 1) * y.cols, (size_t)y.cols * sizeof *y.data);
+    if (row < 0 || !k || fault_value(c->use, "from") == 1) return ERR_OK;
     int e = entry_of(k, c->place, which);
     bool held = e < KEPT && k->entry[e].op && k->entry[e].n >= (row + 1) * y.cols;
     for (int64_t i = 0; i < y.cols; i++)
@@ -211,6 +222,8 @@ WITH_OUTPUTS(uninitialised, leave_tile)
 
 static const double tries_output[] = {0, 1, NAN};
 static const double tries_bit[] = {6, 7, 8, 9, 13, 14, 15, NAN};
+static const double tries_by[] = {1, -1, NAN};
+static const double tries_two[] = {0, 1, NAN};
 static const double tries_tile[] = {8, 16, 32, 64, 128, NAN};
 
 #define ANY .hosts = {"any"}, .detector = "diff"
@@ -251,23 +264,26 @@ const struct fault_row fault_rows_any[] = {
      .source = "B094, B097, B098"},
     {.id = "any.stale_row",
      ANY,
-     .keys = {WHERE, KEY_ROW},
+     .keys = {WHERE, KEY_ROW,
+              KEY_TRY("from", 0, tries_two, "0: the call before, 1: the row before")},
      .wrap = stale_row,
      .watch = keep_outputs,
      .forget = forget,
-     .edit = "one row holds what the call before left there",
+     .edit = "one row holds what the call before left there, or the row before it",
      .source = "B022, B057, B162"},
     {.id = "any.transposed",
      ANY,
-     .keys = {WHERE},
+     .keys = {WHERE, KEY_TRY("way", 0, tries_two, "0: so read, 1: so written")},
      .wrap = transposed,
-     .edit = "the output is read as [columns, rows]",
+     .edit = "the output is read, or written, as [columns, rows]",
      .source = "B059, B109"},
     {.id = "any.off_by_one_row",
      ANY,
-     .keys = {WHERE},
+     .keys = {WHERE,
+              {.name = "by", .dflt = 1, .fit = FIT_TRY, .tries = tries_by, .about = "rows"},
+              KEY_TRY("edge", 0, tries_two, "at the last: 0 its own, 1 the first one's")},
      .wrap = off_by_one_row,
-     .edit = "a row holds what belongs to the next one",
+     .edit = "a row holds what belongs to the next one, or to the one before",
      .source = "B086, B093, B095, B107"},
     {.id = "any.uninitialised",
      ANY,

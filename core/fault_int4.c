@@ -1,5 +1,6 @@
 /* fault_int4.c: packed and FP8 weights read wrongly. The stored codes and scales of a copy are
- * edited, so that every reader of the format goes wrong as the engine did. Test: tests/test_fault.c
+ * edited, so that every reader of the format goes wrong as the engine did. Test:
+ * tests/test_fault_moe.c
  */
 #include "core/fault_edits.h"
 #include "core/moe.h"
@@ -144,42 +145,63 @@ static enum err_code zeros_left_out(const struct fault_stored *s, struct matrix 
 
 /* ---- scales ---- */
 
-/* Scale i is that of place from(i) in the stored order; `size`: of one scale. */
-typedef int64_t scale_place(const struct matrix *m, int64_t i, int64_t by);
+/* What a shift takes where nothing is stored next to a scale. */
+enum edge {
+    EDGE_MEMORY, /* the order in memory goes on; the last keep their own */
+    EDGE_AROUND, /* the other end: of the row of groups, of the column of rows */
+    EDGE_OWN,    /* groups do not leave their row: the edge keeps its own */
+    EDGE_ROLLED  /* the order in memory goes on, from the last to the first */
+};
+
+/* Where the scale of place i in the stored order is taken from; a place past either end: the last
+ * one at that end. */
+typedef int64_t scale_place(const struct matrix *m, int64_t i, int64_t by, enum edge edge);
 
 static enum err_code move_scales(const struct fault_stored *s, struct matrix *m, scale_place *from,
-                                 int64_t by, struct err *err)
+                                 int64_t by, enum edge edge, struct err *err)
 {
     if (m->format == MATRIX_DENSE) return ERR_OK;
-    int64_t n = tensor_count(&m->scale), size = dtype_size(m->scale.dtype);
+    int64_t n = tensor_count(&m->scale), size = dtype_size(m->scale.dtype); /* of one scale */
     struct tensor stored = m->scale;
     const char *old = fault_own(s->arena, &stored, err);
     char *moved = old ? fault_own(s->arena, &m->scale, err) : NULL;
     for (int64_t i = 0; moved && i < n; i++) {
-        int64_t at = from(m, i, by);
+        int64_t at = from(m, i, by, edge);
         at = at < 0 ? 0 : at >= n ? n - 1 : at;
         memcpy(moved + i * size, old + at * size, (size_t)size);
     }
     return err->code;
 }
 
-static int64_t next_in_memory(const struct matrix *m, int64_t i, int64_t by)
+/* i + by, counted around within the n places that hold i. */
+static int64_t around(int64_t i, int64_t by, int64_t n)
 {
-    (void)m;
+    int64_t at = (i + by) % n;
+    return at < 0 ? at + n : at;
+}
+
+static int64_t next_group(const struct matrix *m, int64_t i, int64_t by, enum edge edge)
+{
+    int64_t groups = m->scale.shape[1], first = i / groups * groups, g = i - first;
+    if (edge == EDGE_AROUND) return first + around(g, by, groups);
+    if (edge == EDGE_OWN && (g + by < 0 || g + by >= groups)) return i;
+    if (edge == EDGE_ROLLED) return around(i, by, tensor_count(&m->scale));
     return i + by;
 }
 
-static int64_t next_row(const struct matrix *m, int64_t i, int64_t by)
+static int64_t next_row(const struct matrix *m, int64_t i, int64_t by, enum edge edge)
 {
-    int64_t groups = m->scale.shape[1], at = i + by * groups;
-    return at < 0 || at >= tensor_count(&m->scale) ? i : at;
+    int64_t groups = m->scale.shape[1], n = tensor_count(&m->scale), at = i + by * groups;
+    if (edge == EDGE_AROUND) return around(i, by * groups, n);
+    return at < 0 || at >= n ? i : at;
 }
 
 /* [row][group] of a table that is read as [group][row]. */
-static int64_t across(const struct matrix *m, int64_t i, int64_t by)
+static int64_t across(const struct matrix *m, int64_t i, int64_t by, enum edge edge)
 {
     int64_t rows = m->scale.shape[0], groups = m->scale.shape[1];
     (void)by;
+    (void)edge;
     return i % groups * rows + i / groups;
 }
 
@@ -188,20 +210,25 @@ static int64_t step_of(const struct fault_stored *s)
     return (int64_t)lround(fault_value(s->call->use, "by"));
 }
 
+static enum edge edge_of(const struct fault_stored *s)
+{
+    return (enum edge)fault_value(s->call->use, "edge");
+}
+
 static enum err_code shift_groups(const struct fault_stored *s, struct matrix *m, struct err *err)
 {
-    return move_scales(s, m, next_in_memory, step_of(s), err);
+    return move_scales(s, m, next_group, step_of(s), edge_of(s), err);
 }
 
 static enum err_code shift_rows(const struct fault_stored *s, struct matrix *m, struct err *err)
 {
-    return move_scales(s, m, next_row, step_of(s), err);
+    return move_scales(s, m, next_row, step_of(s), edge_of(s), err);
 }
 
 static enum err_code transpose_scales(const struct fault_stored *s, struct matrix *m,
                                       struct err *err)
 {
-    return move_scales(s, m, across, 0, err);
+    return move_scales(s, m, across, 0, EDGE_OWN, err);
 }
 
 /* bf16 bits as f16 and back: the same sixteen bits. */
@@ -314,7 +341,8 @@ static enum err_code invert_scales(const struct fault_stored *s, struct matrix *
 
 static enum err_code shift_blocks(const struct fault_stored *s, struct matrix *m, struct err *err)
 {
-    return m->format == MATRIX_FP8_BLOCK ? move_scales(s, m, next_row, step_of(s), err) : ERR_OK;
+    if (m->format != MATRIX_FP8_BLOCK) return ERR_OK;
+    return move_scales(s, m, next_row, step_of(s), edge_of(s), err);
 }
 
 /* ---- rows ---- */
@@ -346,6 +374,8 @@ WRAP(fp8_scale_divided, invert_scales)
 WRAP(fp8_block_row, shift_blocks)
 
 static const double tries_by[] = {1, -1, NAN};
+static const double tries_edge[] = {EDGE_MEMORY, EDGE_AROUND, EDGE_OWN, EDGE_ROLLED, NAN};
+static const double tries_row_edge[] = {EDGE_MEMORY, EDGE_AROUND, NAN};
 static const double tries_size[] = {16, 32, 64, 128, NAN};
 
 #define PACKED                                                                                     \
@@ -355,6 +385,8 @@ static const double tries_size[] = {16, 32, 64, 128, NAN};
     {                                                                                              \
         .name = "by", .dflt = 1, .fit = FIT_TRY, .tries = tries_by, .about = "places"              \
     }
+#define KEY_ROW_EDGE                                                                               \
+    KEY_TRY("edge", EDGE_MEMORY, tries_row_edge, "at the last: 0 its own, 1 the first one's")
 
 /* A fault of any packed matrix that has no keys but its site. */
 #define PACKED_ROW(name, function, seen, what)                                                     \
@@ -384,14 +416,17 @@ const struct fault_row fault_rows_int4[] = {
                "stored zero points are not unpacked, the symmetric offset is used (asymmetric)"),
     {.id = "int4.scale_group_shift",
      .hosts = {PACKED},
-     .keys = {SITE, KEY_BY},
+     .keys = {SITE, KEY_BY,
+              KEY_TRY("edge", EDGE_MEMORY, tries_edge,
+                      "at a row's end: 0 on in memory, 1 the row's first, 2 its own, 3 as 0, and "
+                      "the very last has the very first")},
      .wrap = scale_group_shift,
      .edit = "a group takes the scale that is stored next to its own",
      .source = "model math 11.5",
      .detector = "diff"},
     {.id = "int4.scale_row_shift",
      .hosts = {PACKED},
-     .keys = {SITE, KEY_BY},
+     .keys = {SITE, KEY_BY, KEY_ROW_EDGE},
      .wrap = scale_row_shift,
      .edit = "a row takes the scales of the next row",
      .source = "B043",
@@ -425,7 +460,7 @@ const struct fault_row fault_rows_int4[] = {
                "weights are divided by the block's scale"),
     {.id = "fp8.block_row",
      .hosts = {PACKED},
-     .keys = {SITE, KEY_BY},
+     .keys = {SITE, KEY_BY, KEY_ROW_EDGE},
      .wrap = fp8_block_row,
      .edit = "a block takes the scale of the block below it",
      .source = "model math 11.36",

@@ -1,5 +1,5 @@
 /* fault_moe.c: experts exchanged, lost, counted twice; experts spread over ranks. Test:
- * tests/test_fault.c */
+ * tests/test_fault_moe.c */
 #include "core/fault_edits.h"
 #include "core/mlp.h"
 #include "core/moe.h"
@@ -214,18 +214,21 @@ const struct fault_row fault_rows_moe[] = {
      .source = "model math 11.8"},
     {.id = "moe.no_shared",
      SHARED,
+     .added = true,
      .keys = {KEY_LAYER},
      .wrap = no_shared,
      .edit = "the shared experts have no part",
      .source = "our own"},
     {.id = "moe.shared_scaled",
      SHARED,
+     .added = true,
      .keys = {KEY_LAYER, KEY_FACTOR},
      .wrap = shared_scaled,
      .edit = "routed_scaling_factor multiplies the shared experts too",
      .source = "model math 11.15"},
     {.id = "moe.scaling_twice",
      MOE,
+     .added = true,
      .keys = {KEY_LAYER, KEY_FACTOR},
      .wrap = scaling_twice,
      .edit = "routed_scaling_factor is applied in the router and on the sum",

@@ -56,6 +56,9 @@ static enum err_code replace(void *ctx, const char *name, const struct rows *row
                              double *data, struct err *err)
 {
     const struct anchor *a = ctx;
+    enum tap_kind kind;
+    int64_t layer;
+    if (tap_parse(name, &kind, &layer) && a->flows[kind]) return err->code;
     const struct dump_tap *t = anchor_tap(a, name, cols);
     bool coarser = t && stored_coarser(name, t->tensor->dtype);
     double own[TOP_K_MAX];

@@ -17,6 +17,7 @@ struct anchor {
     int64_t *subject_row; /* [rows]: row of the subject, -1: not recorded */
     const struct tap_sink *inner;
     struct tap_sink sink;
+    bool flows[TAP_KINDS]; /* kinds that stay as the run has them, recorded or not */
 };
 
 /* Row i of the subject is batch row subject->batch_row[i], else i. */

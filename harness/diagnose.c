@@ -27,29 +27,27 @@ static bool left_out(const struct diff_request *r, const char *id)
     return false;
 }
 
-static bool hosted(const struct span *s, const struct fault_row *row)
-{
-    for (int64_t i = 0; i < s->ops; i++) {
-        if (fault_hosted_by(row, s->op[i].op)) return true;
-    }
-    return false;
-}
-
 static enum err_code fit_all(struct court *c, const struct diff_request *r, struct err *err)
 {
     int64_t n = 0, total = 0;
     while (fault_at((int)total)) total++;
     c->out->list = calloc((size_t)total + 1, sizeof *c->out->list);
-    if (!c->out->list) return err_set(err, ERR_MEMORY, "diagnose|hypotheses|no memory");
-    for (int i = 0; i < total; i++) {
+    struct span_op *host = malloc((size_t)(c->diff->guilty.span.ops + 1) * sizeof *host);
+    if (!c->out->list || !host) {
+        free(host);
+        return err_set(err, ERR_MEMORY, "diagnose|hypotheses|no memory");
+    }
+    for (int i = 0; i < total && err->code == ERR_OK; i++) {
         const struct fault_row *row = fault_at(i);
         progress_show(NULL, "diagnosis: faults", i, total);
-        if (row->stage != FAULT_OP || !hosted(&c->diff->guilty.span, row) || left_out(r, row->id))
+        if (row->stage != FAULT_OP || fit_hosts(c->diff, row, host) == 0 || left_out(r, row->id))
             continue;
         struct hypothesis *h = &c->out->list[n++];
-        if (fit_fault(&c->fitter, row, NULL, h, err) != ERR_OK) return err->code;
+        (void)!fit_fault(&c->fitter, row, NULL, h, err);
         h->place = i;
     }
+    free(host);
+    if (err->code != ERR_OK) return err->code;
     qsort(c->out->list, (size_t)n, sizeof *c->out->list, by_explains);
     c->out->count = n;
     return ERR_OK;

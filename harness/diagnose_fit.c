@@ -414,24 +414,37 @@ static enum err_code fit_at(struct search *s, const struct span_op *op, struct e
     return err->code;
 }
 
+int64_t fit_hosts(const struct diff *d, const struct fault_row *row, struct span_op *op)
+{
+    const struct span *span = &d->guilty.span;
+    int64_t n = 0;
+    bool sum = row->added && d->guilty.pair->truth->kind == TAP_MLP && d->guilty.pair->moe;
+    for (int64_t i = 0; i < span->ops; i++) {
+        if (fault_hosted_by(row, span->op[i].op)) op[n++] = span->op[i];
+    }
+    if (n == 0 && sum && fault_hosted_by(row, "moe.shared"))
+        op[n++] = (struct span_op){"moe.shared", d->guilty.layer};
+    return n;
+}
+
 enum err_code fit_fault(struct fitter *f, const struct fault_row *row, const struct fault_use *with,
                         struct hypothesis *out, struct err *err)
 {
-    const struct span *span = &f->diff->guilty.span;
+    struct span_op *host = malloc((size_t)(f->diff->guilty.span.ops + 1) * sizeof *host);
+    if (!host) return err_set(err, ERR_MEMORY, "diagnose|hosts|no memory");
+    int64_t hosts = fit_hosts(f->diff, row, host);
     struct search s = {.f = f, .with = with, .use = {.row = row}, .best = out};
     bool names_op = false, first = true;
     for (int k = 0; k < FAULT_KEYS && row->keys[k].name; k++)
         names_op |= row->keys[k].fit == FIT_OP;
     *out = (struct hypothesis){.use = {.row = row}, .layer = -1, .left = INFINITY};
     for (int k = 0; k < FAULT_KEYS; k++) out->use.value[k] = row->keys[k].dflt;
-    for (int64_t i = 0; i < span->ops && err->code == ERR_OK; i++) {
-        const struct span_op *op = &span->op[i];
-        if (!fault_hosted_by(row, op->op)) continue;
+    for (int64_t i = 0; i < hosts && err->code == ERR_OK; i++) {
+        const struct span_op *op = &host[i];
         bool again = false; /* its keys do not tell this op from an earlier one of its layer */
         for (int64_t j = 0; j < i; j++) {
-            const struct span_op *o = &span->op[j];
-            again |= o->layer == op->layer && fault_hosted_by(row, o->op) &&
-                     (!names_op || strcmp(o->op, op->op) == 0);
+            const struct span_op *o = &host[j];
+            again |= o->layer == op->layer && (!names_op || strcmp(o->op, op->op) == 0);
         }
         if (again) continue;
         if (first) {
@@ -441,6 +454,7 @@ enum err_code fit_fault(struct fitter *f, const struct fault_row *row, const str
         first = false;
         (void)!fit_at(&s, op, err);
     }
+    free(host);
     if (!(f->clean_energy > 0) || isinf(out->left))
         out->explains = isinf(f->clean_energy) || !(f->clean_energy > 0) ? 0 : -1;
     else

@@ -44,6 +44,11 @@ double fit_between(const struct fitter *f, const struct rerun_taps *a, const str
 enum err_code fit_run(struct fitter *f, enum rerun_side side, struct faults *faults, int64_t count,
                       struct rerun_taps *out, bool *ran, struct err *err) ERR_USED;
 
+/* The ops that `row` is tried at: those of the guilty tap's span that host it, and where that tap
+ * is a block's sum of recorded terms, the shared experts, if the fault may befall a term on its
+ * way. `op` has room for span->ops + 1. Returns how many. */
+int64_t fit_hosts(const struct diff *d, const struct fault_row *row, struct span_op *op);
+
 /* The keys of `row` that leave the least at the guilty tap. `with`: a fault that is active beside
  * it, or NULL. Fills out->use, ->op, ->layer, ->left, ->explains. */
 enum err_code fit_fault(struct fitter *f, const struct fault_row *row, const struct fault_use *with,

@@ -261,6 +261,17 @@ static enum err_code ints(void *ctx, const char *name, const struct rows *rows, 
     return caught(ctx, name, data, sizeof *data, err);
 }
 
+/* What a fault does to a term of a block's sum after it was recorded: the term is computed again,
+ * with the fault, and not taken from the subject. */
+static void let_flow(struct anchor *a, const struct faults *faults)
+{
+    for (int i = 0; faults && i < faults->count; i++) {
+        const struct fault_row *row = faults->use[i].row;
+        a->flows[TAP_ROUTED] |= row->added && fault_hosted_by(row, "moe");
+        a->flows[TAP_SHARED] |= row->added && fault_hosted_by(row, "moe.shared");
+    }
+}
+
 enum err_code rerun_go(struct rerun *r, struct rerun_how how, struct rerun_taps *out,
                        struct err *err)
 {
@@ -268,6 +279,7 @@ enum err_code rerun_go(struct rerun *r, struct rerun_how how, struct rerun_taps 
     struct session *s = &r->session[how.side];
     struct anchor anchor = *r->anchor;
     struct catcher c = {r, out, how.taps, how.side != RERUN_MATH};
+    let_flow(&anchor, how.faults);
     const struct tap_sink sink = {.wants = wants, .reals = reals, .ints = ints, .ctx = &c};
     bool forced = r->diff->forced.count > 0 && !how.free_routing;
     const struct step step = {.model = &s->loaded->model,

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define K25 ASSAY_SOURCE_DIR "/fixtures/tiny-k25"
@@ -143,6 +144,18 @@ static void fault__is_named_with_its_fitted_keys__in_each_family(void **state)
     static const struct planting list[] = {
         {K25, "hf4", NULL, "int4.scale_group_shift@layer=2,by=-1", NULL,
          "int4.scale_group_shift@layer=2,by=-1", DT_BF16, 0, NULL},
+        {K25, "hf4", NULL, "int4.scale_group_shift@layer=2,edge=1", NULL,
+         "int4.scale_group_shift@layer=2,edge=1", DT_BF16, 0, NULL},
+        {K25, "hf4", NULL, "int4.scale_row_shift@layer=3,by=-1,edge=1", NULL,
+         "int4.scale_row_shift@layer=3,by=-1,edge=1", DT_BF16, 0, NULL},
+        {K25, "hf4", NULL, "any.off_by_one_row@op=mla.q,layer=2,by=-1", NULL,
+         "any.off_by_one_row@op=mla.q,layer=2,by=-1", DT_BF16, 0, NULL},
+        {K25, "hf4", NULL, "any.off_by_one_row@op=norm,layer=3,call=0,edge=1", NULL,
+         "any.off_by_one_row@op=norm,layer=3,edge=1", DT_BF16, 0, NULL},
+        {K25, "hf4", NULL, "any.stale_row@op=mla.output,layer=3,row=6,from=1", NULL,
+         "any.stale_row@op=mla.output,layer=3,row=6,from=1", DT_BF16, 0, NULL},
+        {K25, "hf4", NULL, "any.transposed@op=mla.output,layer=2,way=1", NULL,
+         "any.transposed@op=mla.output,layer=2,way=1", DT_F32, 0, NULL},
         {K25, "hf4", NULL, "int4.zero_point_7@layer=3,expert=9", NULL,
          "int4.zero_point_7@layer=3,expert=9", DT_F32, 0, NULL},
         {K25, "hf4", NULL, "rope.position_off_by_one_for_k@layer=4", NULL,
@@ -175,6 +188,67 @@ static void faults_of_one_output__are_claimed_together(void **state)
          "moe.no_shared@layer=3 | moe.shared_scaled@layer=3,factor=0", DT_BF16, 0, NULL},
     };
     CHECK_ALL(list);
+}
+
+/* Tap `name` of the dump at `path` as the one at `from` has it; both hold the same taps. */
+static void take_tap(const char *path, const char *from, const char *name)
+{
+    struct st_file file;
+    struct err err = ERR_INIT;
+    size_t size, other;
+    char *to = read_whole(path, &size), *clean = read_whole(from, &other);
+    assert_int_equal(size, other);
+    (void)!st_open_memory(&file, path, to, (int64_t)size, &err);
+    assert_ok(&err);
+    const struct st_tensor *t = st_find(&file, name);
+    assert_non_null(t);
+    size_t at = (size_t)((const char *)t->data - to);
+    memcpy(to + at, clean + at, (size_t)(t->count * dtype_size(t->dtype)));
+    st_close(&file);
+    write_whole(path, to, size);
+    free(to);
+    free(clean);
+}
+
+/* The subject of `fault`, but for the terms of the sum in that layer, which are right. */
+static void diagnose_added(void **state, const char *fault, int layer, struct diff *d)
+{
+    char path[FILE_PATH], clean[FILE_PATH], name[TAP_NAME];
+    snprintf(path, sizeof path, "%s", folder_path(state, "subject"));
+    snprintf(clean, sizeof clean, "%s", folder_path(state, "clean"));
+    struct planted made = {
+        .model = K25, .profile = "hf4", .token = tokens, .tokens = TOKENS, .dtype = DT_BF16};
+    assert_true(planted_write(&made, clean));
+    made.fault[0] = fault;
+    assert_true(planted_write(&made, path));
+    tap_format(TAP_ROUTED, layer, name);
+    take_tap(path, clean, name);
+    tap_format(TAP_SHARED, layer, name);
+    take_tap(path, clean, name);
+    const struct diff_request r = request(path, K25, "hf4");
+    run(d, &r);
+}
+
+/* The terms of a sum were recorded as they should be, and added wrongly. */
+static void fault__is_named__after_its_own_tap_was_recorded(void **state)
+{
+    static const struct {
+        const char *fault, *claim;
+        int layer;
+    } list[] = {
+        {"moe.no_shared@layer=3", "moe.no_shared@layer=3", 3},
+        {"moe.shared_scaled@layer=2", "moe.shared_scaled@layer=2", 2},
+        {"moe.scaling_twice@layer=4", "moe.scaling_twice@layer=4", 4},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+        struct diff d;
+        diagnose_added(state, list[i].fault, list[i].layer, &d);
+        if (strcmp(claims(&d), list[i].claim) != 0)
+            fail_msg("%s: claimed \"%s\", op %s", list[i].fault, claims(&d), d.guilty.op);
+        assert_int_equal(d.guilty.pair->subject->kind, TAP_MLP);
+        assert_int_equal(d.guilty.layer, list[i].layer);
+        diff_close(&d);
+    }
 }
 
 static void fault__is_named__in_dumps_that_lack_its_tap(void **state)
@@ -294,6 +368,7 @@ int main(void)
         TEST(bug_of_another_engine__is_named__and_nothing_is_without_it),
         TEST(fault__is_named_with_its_fitted_keys__in_each_family),
         TEST(faults_of_one_output__are_claimed_together),
+        TEST(fault__is_named__after_its_own_tap_was_recorded),
         TEST(fault__is_named__in_dumps_that_lack_its_tap),
         TEST(two_faults__are_named_together__at_one_op),
         TEST(parameter_off_the_grid__names_nothing),

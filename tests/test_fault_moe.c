@@ -82,6 +82,14 @@ VALUE(next_scale, (code(p, r, c) - 8) * scale(p, r *GROUPS + c / GROUP + 1))
 VALUE(last_scale, (code(p, r, c) - 8) * scale(p, r *GROUPS + c / GROUP - 1))
 VALUE(next_row, (code(p, r, c) - 8) * scale(p, (r == OUT - 1 ? r : r + 1) * GROUPS + c / GROUP))
 VALUE(row_before, (code(p, r, c) - 8) * scale(p, (r == 0 ? r : r - 1) * GROUPS + c / GROUP))
+VALUE(next_around, (code(p, r, c) - 8) * scale(p, r *GROUPS + (c / GROUP + 1) % GROUPS))
+VALUE(last_around, (code(p, r, c) - 8) * scale(p, r *GROUPS + (c / GROUP + GROUPS - 1) % GROUPS))
+VALUE(next_stays, (code(p, r, c) - 8) *
+                      scale(p, r *GROUPS + (c / GROUP + 1 < GROUPS ? c / GROUP + 1 : c / GROUP)))
+VALUE(last_stays, (code(p, r, c) - 8) * scale(p, r *GROUPS + (c / GROUP > 0 ? c / GROUP - 1 : 0)))
+VALUE(next_rolled, (code(p, r, c) - 8) * scale(p, (r * GROUPS + c / GROUP + 1) % (OUT * GROUPS)))
+VALUE(row_around, (code(p, r, c) - 8) * scale(p, (r + 1) % OUT * GROUPS + c / GROUP))
+VALUE(row_back_around, (code(p, r, c) - 8) * scale(p, (r + OUT - 1) % OUT * GROUPS + c / GROUP))
 VALUE(across, (code(p, r, c) - 8) * scale(p, c / GROUP * OUT + r))
 VALUE(of_16, (code(p, r, c) - 8) * scale(p, r *GROUPS + c / 16))
 VALUE(of_4, (code(p, r, c) - 8) * scale(p, r *GROUPS + (c / GROUP * 2 > 3 ? 3 : c / GROUP * 2)))
@@ -127,6 +135,13 @@ static void packed_faults__give_what_the_codes_give(void **state)
     check_packed("int4.scale_group_shift@by=-1", false, last_scale);
     check_packed("int4.scale_row_shift", false, next_row);
     check_packed("int4.scale_row_shift@by=-1", false, row_before);
+    check_packed("int4.scale_group_shift@edge=1", false, next_around);
+    check_packed("int4.scale_group_shift@edge=1,by=-1", false, last_around);
+    check_packed("int4.scale_group_shift@edge=2", false, next_stays);
+    check_packed("int4.scale_group_shift@edge=2,by=-1", false, last_stays);
+    check_packed("int4.scale_group_shift@edge=3", false, next_rolled);
+    check_packed("int4.scale_row_shift@edge=1", false, row_around);
+    check_packed("int4.scale_row_shift@edge=1,by=-1", false, row_back_around);
     check_packed("int4.scale_transposed", false, across);
     check_packed("int4.scale_dtype", false, as_f16);
     check_packed("int4.group_size@size=16", false, of_16);

@@ -2,8 +2,8 @@
  * with who had it, where and when, as a byte string.
  *
  * Bytes, little-endian:
- *     magic "ASEV" u32 | version u16 | 0 u16 | bytes of the body u32 | CRC-32 of the body u32 |
- * body body: i64 each: code, the error's own rank, rank, world, cause, pid, layer, batch, sample,
+ *     head  magic "ASEV" u32 | version u16 | 0 u16 | bytes of the body u32 | CRC-32 of it u32
+ *     body  i64 each: code, the error's own rank, rank, world, cause, pid, layer, batch, sample,
  *           time, clock, line, notes; then texts, each with its length u16 and without a NUL: host,
  *           op, samples, file, what, where, found, wanted, the notes
  *

@@ -5,10 +5,10 @@
  * missing part falls back to the sentence of the code.
  *
  * A message has four parts, written in one format string and separated by '|':
- *     err_set(err, ERR_INPUT, "tensor offsets|%s: %s|[%lld, %lld)|inside 0..%lld", path, name, b,
- * e, n); is shown as assay: error: tensor offsets: m.safetensors: norm.weight: found [0, 9), wanted
- * inside 0..8 (what, where, found, wanted). Trailing parts may be left out. Test:
- * tests/test_error.c */
+ *     err_set(err, ERR_INPUT, "tensor offsets|%s: %s|[0, %lld)|inside 0..%lld", path, name, e, n);
+ * what, where, found, wanted; shown as
+ *     assay: error: tensor offsets: m.safetensors: norm.weight: found [0, 9), wanted inside 0..8
+ * Trailing parts may be left out. Test: tests/test_error.c */
 #ifndef ASSAY_CORE_ERROR_H
 #define ASSAY_CORE_ERROR_H
 

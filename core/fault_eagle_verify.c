@@ -1,5 +1,5 @@
 /* fault_eagle_verify.c: verification that confirms too much, or draws from another law: what comes
- * out is no longer the target's own. Test: tests/test_fault_eagle.c */
+ * out is no longer the target's own. Test: tests/test_fault_eagle_verify.c */
 #include "core/eagle.h"
 #include "core/fault_edits.h"
 

@@ -1,5 +1,5 @@
 /* fault_matrix.c: an op run with edited copies of its weights; see fault_edits.h. Test:
- * tests/test_fault.c
+ * tests/test_fault_moe.c
  *
  * Weights are mapped or made by rule, so they are copied into memory of our own first. The experts
  * of op moe are edited one at a time, as the op asks for them. */

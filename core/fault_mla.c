@@ -1,5 +1,5 @@
 /* fault_mla.c: attention with a wrong scale, wrong norms of the latents, wrong layout. What rows
- * see and what the cache holds: fault_mla_cache.c. Test: tests/test_fault.c */
+ * see and what the cache holds: fault_mla_cache.c. Test: tests/test_fault_mla.c */
 #include "core/fault_edits.h"
 #include "core/linear.h"
 #include "core/mla.h"

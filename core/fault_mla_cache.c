@@ -1,5 +1,5 @@
 /* fault_mla_cache.c: attention rows that see the wrong tokens, cached entries that are not what
- * they should be. Test: tests/test_fault_edits.c */
+ * they should be. Test: tests/test_fault_mla.c */
 #include "core/fault_edits.h"
 #include "core/mla.h"
 

@@ -1,5 +1,5 @@
 /* fault_mla_merge.c: two parts of an attention row merged wrongly by their log-sum-exp: chunks of a
- * prefill, splits of the cached tokens. Test: tests/test_fault_edits.c
+ * prefill, splits of the cached tokens. Test: tests/test_fault_mla.c
  *
  * The op gives no log-sum-exp, so the right one is taken from what it gives: y = a y1 + (1 - a) y2
  * with y1, y2 the same op over one part each tells a, and ln(a / (1 - a)) is the difference of the

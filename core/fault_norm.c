@@ -1,4 +1,4 @@
-/* fault_norm.c: RMSNorm gone wrong. Test: tests/test_fault.c */
+/* fault_norm.c: RMSNorm gone wrong. Test: tests/test_fault_simple.c */
 #include "core/fault_edits.h"
 #include "core/norm.h"
 

@@ -1,5 +1,5 @@
 /* fault_rope.c: rotary embeddings gone wrong: pairs, frequencies, positions. Test:
- * tests/test_fault.c */
+ * tests/test_fault_simple.c */
 #include "core/fault_edits.h"
 #include "core/mla.h"
 #include "core/rope.h"

@@ -1,4 +1,4 @@
-/* fault_router.c: wrong experts, wrong weights. Test: tests/test_fault.c */
+/* fault_router.c: wrong experts, wrong weights. Test: tests/test_fault_router.c */
 #include "core/fault_edits.h"
 #include "core/moe.h"
 #include "core/router.h"

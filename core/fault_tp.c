@@ -1,6 +1,6 @@
 /* fault_tp.c: linears that are cut over ranks along their sum, and added up wrongly. On one
  * process: rank r of n holds columns [r in/n, (r+1) in/n) of a row-parallel weight. Test:
- * tests/test_fault.c
+ * tests/test_fault_moe.c
  *
  * For mla.output the rank's part of x is edited. In a feed-forward the cut runs along the inner
  * width: rows of gate and up are edited, a row of zeros in up takes its column out of the sum. */

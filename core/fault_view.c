@@ -1,5 +1,5 @@
 /* fault_view.c: rows of the attention that see other slots; see fault_edits.h. Test:
- * tests/test_fault_edits.c */
+ * tests/test_fault_mla.c */
 #include "core/fault_edits.h"
 #include "core/mla.h"
 

@@ -6,12 +6,15 @@
  * mla.core    attention of roped q over the cache  -> y [T, heads, V]
  * mla.output  W_o y, a linear; `partial`: of some columns of W_o, not rounded
  *
- * mla.core, per row t of a sequence and head h, over the cached tokens s that it sees (cache.h; s
- * <= t in a plain step): expanded   [k_nope | v][s] = W_kvb[h] c'[s]    rows h*(P+V) on: first P
- * key, then V value score = scale * (q_nope . k_nope[s] + q_rope . k_pe[s]) p = softmax(score),  y
- * = sum_s p[s] v[s] absorbed   ql = U^T q_nope                     U: the P key rows of W_kvb[h],
- * G: the V value rows score = scale * (ql . c'[s] + q_rope . k_pe[s]) p = softmax(score),  y = G
- * (sum_s p[s] c'[s])
+ * mla.core, per row t of a sequence and head h, over the cached tokens s that it sees (cache.h;
+ * s <= t in a plain step):
+ *
+ *   expanded   [k_nope | v][s] = W_kvb[h] c'[s]     rows h*(P+V) on: first P of the key, then V
+ *              score[s] = scale * (q_nope . k_nope[s] + q_rope . k_pe[s])
+ *              p = softmax(score);  y = sum_s p[s] v[s]
+ *   absorbed   ql = U^T q_nope                      U: the P key rows of W_kvb[h]
+ *              score[s] = scale * (ql . c'[s] + q_rope . k_pe[s])
+ *              p = softmax(score);  y = G (sum_s p[s] c'[s])     G: its V value rows
  *
  * Equal in exact arithmetic. Scores and weighted sums run in float64 over columns and tokens in
  * ascending order; the expanded W_kvb c' is a linear (linear.h) and rounds like one. A row's bits

@@ -1,8 +1,8 @@
 /* pt.h: files of torch.save (zip with a pickle), tensors and plain data only, read and written.
  *
  *   NAME/data.pkl    pickle, protocol 2; NAME/data/K  raw little-endian storage, each 64-aligned
- *   NAME/version "3\n", NAME/byteorder "little", NAME/.format_version "1", NAME/.storage_alignment
- * "64"
+ *   NAME/version "3\n", NAME/byteorder "little", NAME/.format_version "1",
+ *   NAME/.storage_alignment "64"
  *
  * Reading never executes anything: of the pickle machine only what builds None, bool, int (64
  * bits), float, str, bytes, list, tuple, torch.Size, dict and OrderedDict (keys: text, int; other

@@ -3,8 +3,10 @@
  *     groups > 1: a group's score is the sum of its two largest keys (noaux_tc) or its largest key
  *     (group_limited); the top_groups best groups stay, the others cannot be chosen
  *     chosen = the top_k largest keys; ties go to the lower id (groups too)
- *     weight = s of the chosen (never the key); / (sum + 1e-20) where norm_topk and top_k > 1; *
- * routed_scale x [T, H], W_g [E, H], bias [E] float32 kept exact. Logits are summed as a linear and
+ *     weight = s of the chosen (never the key); / (sum + 1e-20) where norm_topk and top_k > 1;
+ *              * routed_scale
+ *
+ * x [T, H], W_g [E, H], bias [E] float32 kept exact. Logits are summed as a linear and
  * rounded at RP_ROUTER_LOGITS. ids ascend in every row; weights follow them. With `forced` ids the
  * choice is theirs, the weights still ours. Errors: E not divisible by groups, top_k > E of the
  * groups kept, a forced id outside [0, E) or twice in a row. */

@@ -3,12 +3,13 @@
  *
  *     #include <assay.h>
  *
+ *     char line[ERR_LINE];
  *     struct err err = ERR_INIT;
  *     const struct assay_tap taps[] = {
- *         {.name = "layers.0.attn", .dtype = DT_BF16, .rows = 16, .cols = 7168, .data = attn},
+ *         {.name = "layers.0.attn", .dtype = DT_BF16, .rows = 2, .cols = 7168, .data = attn},
  *     };
- *     if (assay_dump_write("mine.safetensors", taps, 1, "[1, 5, 9]", "my engine 1.2", &err) !=
- * ERR_OK) ...
+ *     if (assay_dump_write("mine.safetensors", taps, 1, "[1, 5]", "my engine 1.2", &err) != ERR_OK)
+ *         puts(err_line(&err, line, sizeof line));
  *
  *     struct assay_verdict v;
  *     enum err_code rc = assay_compare("mine.safetensors", "truth.safetensors", 1e-3, &v, &err);

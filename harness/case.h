@@ -10,8 +10,8 @@
  * not be read is poison: the latent cache and all outputs start as NaN, unused block-table slots
  * hold -1 or 2147480000.
  *
- * Here: parsing, printing, building, drawing at random. Not here: judging (case_bound.h), running
- * (verb_op.c). Test: tests/test_case.c */
+ * Here: parsing, printing, building, drawing at random. Not here: judging (bound.h), running
+ * (op_run.h). Test: tests/test_case.c */
 #ifndef ASSAY_HARNESS_CASE_H
 #define ASSAY_HARNESS_CASE_H
 

@@ -5,8 +5,8 @@
  *
  * One process without ranks writes proc12345 for rank0. A step or a rank by itself is read too. A
  * tensor is named by its file without the .pt. What dump.json lists and is not there is an error.
- * Nothing in it says how the ranks hold a tensor: the map does. Source: Ascend/msprobe@acac035,
- * docs/en/user_guide/dump/pytorch_data_dump_instruct.md */
+ * Nothing in it says how the ranks hold a tensor: the map does. Source:
+ * Ascend/msprobe@acac035/docs/en/user_guide/dump/pytorch_data_dump_instruct.md */
 #include "harness/foreign_parts.h"
 
 #include "core/json.h"

@@ -1,6 +1,7 @@
 /* test_fault.c: the registry's texts, the seam, and every fault in a running model: it changes what
  * its host makes and nothing before that, and the run after it is the clean one again. What the
- * edits compute: test_fault_edits.c; against another engine's bugs: test_fault_oracle.c. */
+ * edits compute: the tests of their families, test_fault_mla.c and so on; against another engine's
+ * bugs: test_fault_oracle.c. */
 #include "core/fault.h"
 #include "harness/op_run.h"
 #include "tests/fault_bench.h"
@@ -255,7 +256,7 @@ static bool shown_by_case(const struct fault_row *f)
     return false;
 }
 
-/* Rows whose effect needs inputs of their own: test_fault_edits.c. */
+/* Rows whose effect needs inputs of their own: the tests of their families. */
 static bool shown_elsewhere(const struct fault_row *f)
 {
     return strcmp(f->id, "router.max_from_minus_one") == 0 ||

@@ -271,6 +271,31 @@ static void folder__finds_a_bad_file_below(void **state)
     assert_int_equal(t.complaints, 1);
 }
 
+static void named__files_are_there(void **state)
+{
+    static const struct {
+        const char *text;
+        int complaints;
+    } rows[] = {
+        {"/* See core/a.h, core/a.h. */ int core;\n", 0},
+        {"/* See core/b.h. */\n", 1},
+        {"int x; // core/b.h and core/c.cu\n", 2},
+        {"/* tests/test_NAME.c, core/OP.h, core/x*.c, ../core/b.h, my/core/b.h, core/ */\n", 0},
+        {"const char *p = \"core/b.h\";\n", 0},
+    };
+    struct err err = ERR_INIT;
+    assert_int_equal(file_make_folder(folder_path(state, "core"), &err), ERR_OK);
+    write_text(folder_path(state, "core/a.h"), "int x;\n");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct tidy *t = calloc(1, sizeof *t);
+        assert_non_null(t);
+        tidy_named(t, *state, "ref/z.c", rows[i].text);
+        assert_int_equal(t->complaints, rows[i].complaints);
+        if (t->complaints) assert_non_null(strstr(t->text, "ref/z.c:1: names core/b.h, which"));
+        free(t);
+    }
+}
+
 static void report(const struct tidy *t)
 {
     if (t->complaints == 0) return;
@@ -325,6 +350,7 @@ int main(void)
                                         folder_teardown),
         cmocka_unit_test_setup_teardown(folder__finds_a_bad_file_below, folder_setup,
                                         folder_teardown),
+        cmocka_unit_test_setup_teardown(named__files_are_there, folder_setup, folder_teardown),
         cmocka_unit_test(tree__keeps_the_rules),
         cmocka_unit_test(tree__has_every_place_of_every_op),
     };

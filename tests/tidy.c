@@ -248,6 +248,47 @@ void tidy_paths(struct tidy *t, const char *path, const char *text)
     }
 }
 
+static bool exists_below(const char *root, const char *path)
+{
+    char full[FILE_PATH];
+    snprintf(full, sizeof full, "%s/%s", root, path);
+    return file_exists(full);
+}
+
+/* Length of the path of a file of the tree that begins at text[at]; 0 where none does. */
+static size_t tree_path(const char *text, size_t at)
+{
+    static const char *const folders[] = {"core/",    "ref/",  "gpu/",   "compat/", "harness/",
+                                          "reports/", "docs/", "tests/", "ci/",     "fixtures/"};
+    static const char *const ends[] = {".c", ".h", ".cu", ".cuh", ".sh", ".md", ".py", ".yaml"};
+    bool ours = false;
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
+        ours = ours || text_starts(text + at, folders[i]);
+    if (!ours || (at > 0 && (is_word(text[at - 1]) || strchr("/.-", text[at - 1])))) return 0;
+    size_t n = strspn(text + at, "abcdefghijklmnopqrstuvwxyz0123456789_-./");
+    if (is_word(text[at + n]) || text[at + n] == '*') return 0; /* NAME.c, *.c */
+    while (n > 0 && text[at + n - 1] == '.') n--;               /* the end of a sentence */
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        const size_t m = strlen(ends[i]);
+        if (n > m && strncmp(text + at + n - m, ends[i], m) == 0) return n;
+    }
+    return 0;
+}
+
+void tidy_named(struct tidy *t, const char *root, const char *path, const char *text)
+{
+    for (size_t i = 0; text[i];) {
+        const size_t end = skip_opaque(text, i);
+        for (size_t k = i; text[i] == '/' && k < end; k++) {
+            char named[256];
+            snprintf(named, sizeof named, "%.*s", (int)tree_path(text, k), text + k);
+            if (named[0] && !exists_below(root, named))
+                tidy_complain(t, path, line_of(text, k), "names %s, which is not there", named);
+        }
+        i = end > i ? end : i + 1;
+    }
+}
+
 /* from: a folder of the tree; to: those that it may include. The first row that fits decides. */
 struct arrow {
     const char *from, *to[6];
@@ -320,13 +361,6 @@ void tidy_includes(struct tidy *t, const char *path, const char *text)
     }
 }
 
-static bool exists_below(const char *root, const char *path)
-{
-    char full[FILE_PATH];
-    snprintf(full, sizeof full, "%s/%s", root, path);
-    return file_exists(full);
-}
-
 void tidy_op(struct tidy *t, const char *root, const struct op_row *op)
 {
     const char *const files[] = {op->header, op->ref, op->contract, op->test};
@@ -376,6 +410,7 @@ void tidy_file(struct tidy *t, const char *root, const char *path)
         tidy_length(t, path, text);
         tidy_functions(t, path, text);
         tidy_calls(t, path, text);
+        tidy_named(t, root, path, text);
         tidy_includes(t, path, text);
         waits_file(t, path, text);
     }

@@ -44,6 +44,8 @@ void tidy_calls(struct tidy *t, const char *path, const char *text);
 void tidy_leftovers(struct tidy *t, const char *path, const char *text);
 /* Absolute paths of somebody's machine. */
 void tidy_paths(struct tidy *t, const char *path, const char *text);
+/* A file of the tree that a comment names is there; a word in capitals stands for any. */
+void tidy_named(struct tidy *t, const char *root, const char *path, const char *text);
 /* Who includes whom: the arrows of README.md. */
 void tidy_includes(struct tidy *t, const char *path, const char *text);
 

@@ -25,6 +25,11 @@ void fixture_open(struct fixture *f, const char *stem)
 
 void fixture_close(struct fixture *f)
 {
+    for (int i = 0; i < FIXTURE_ASKED && f->asked[i].key; i++) {
+        if (!f->asked[i].met)
+            fail_msg("no case of the fixture has %s %s: nothing was compared", f->asked[i].key,
+                     f->asked[i].text);
+    }
     arena_release(&f->arena, NULL);
     st_close(&f->file);
     json_decref(f->json);
@@ -43,10 +48,25 @@ struct fixture_case fixture_at(struct fixture *f, int i)
     return (struct fixture_case){.fixture = f, .json = json, .name = name};
 }
 
+/* The note of a question; a new one where it is asked for the first time. */
+static struct fixture_asked *note_of(struct fixture *f, const char *key, const char *text)
+{
+    int i = 0;
+    while (i < FIXTURE_ASKED && f->asked[i].key &&
+           (strcmp(f->asked[i].key, key) != 0 || strcmp(f->asked[i].text, text) != 0))
+        i++;
+    assert_in_range(i, 0, FIXTURE_ASKED - 1);
+    if (!f->asked[i].key) f->asked[i] = (struct fixture_asked){key, text, false};
+    return &f->asked[i];
+}
+
 bool case_is(const struct fixture_case *c, const char *key, const char *text)
 {
     const char *value = json_string_value(json_object_get(c->json, key));
-    return value && strcmp(value, text) == 0;
+    const bool is = value && strcmp(value, text) == 0;
+    struct fixture_asked *note = note_of(c->fixture, key, text);
+    note->met = note->met || is;
+    return is;
 }
 
 int64_t case_int(const struct fixture_case *c, const char *key)

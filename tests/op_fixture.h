@@ -14,11 +14,20 @@
 
 #include <jansson.h>
 
+/* What case_is() was asked, and whether any case was so. */
+struct fixture_asked {
+    const char *key, *text;
+    bool met;
+};
+
+enum { FIXTURE_ASKED = 16 };
+
 struct fixture {
     struct st_file file;
     json_t *json;
     const json_t *cases;
     struct arena arena;
+    struct fixture_asked asked[FIXTURE_ASKED];
 };
 
 struct fixture_case {
@@ -28,10 +37,13 @@ struct fixture_case {
 };
 
 void fixture_open(struct fixture *f, const char *stem);
+/* Fails the test where case_is() was asked for what no case is: a loop that passes over all cases
+ * has compared nothing. */
 void fixture_close(struct fixture *f);
 int fixture_count(const struct fixture *f);
 struct fixture_case fixture_at(struct fixture *f, int i);
 
+/* `key` and `text` live as long as the fixture is open. */
 bool case_is(const struct fixture_case *c, const char *key, const char *text);
 int64_t case_int(const struct fixture_case *c, const char *key);
 double case_real(const struct fixture_case *c, const char *key);

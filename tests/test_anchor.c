@@ -89,12 +89,15 @@ static void float32_golden__is_green__under_a_bound_derived_for_each_op(void **s
     r.tokens = "@" K25 "/golden.json";
     assert_int_equal(run(&d, &r), ERR_OK);
     assert_int_equal(d.compared, 82);
+    int seen = 0;
     for (int64_t i = 0; i < d.rows.count; i++) {
         const struct pair *p = &d.rows.pairs[i];
         if (strcmp(p->subject->name, "layers.5.attn_core") != 0) continue;
+        seen++;
         assert_int_equal(p->ops, 2); /* rope and the core, however deep they lie */
         assert_non_null(strstr(d.taps[i].from, "derived: random walk of 6 roundings"));
     }
+    assert_int_equal(seen, 1);
     diff_close(&d);
 }
 

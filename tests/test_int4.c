@@ -206,7 +206,7 @@ static void int4_ref__ignores_the_group_index__when_it_is_minus_one_anywhere(voi
     fixture_open(&f, "int4");
     for (int i = 0; i < fixture_count(&f); i++) {
         struct fixture_case c = fixture_at(&f, i);
-        if (strcmp(c.name, "actorder") != 0) continue;
+        if (!case_is(&c, "name", "actorder")) continue;
         struct matrix m = packed_of(&c), plain = m;
         int32_t *unused = case_i32(&c, "g_idx");
         unused[m.in - 1] = -1;
@@ -261,7 +261,7 @@ static void int4_check__refuses__when_bits_rows_or_shapes_are_bad(void **state)
     fixture_open(&f, "int4");
     for (int i = 0; i < fixture_count(&f); i++) {
         struct fixture_case c = fixture_at(&f, i);
-        if (strcmp(c.name, "actorder.asym") != 0) continue;
+        if (!case_is(&c, "name", "actorder.asym")) continue;
         const struct matrix good = packed_of(&c);
         struct matrix m = good;
         double y = 0;

@@ -228,12 +228,14 @@ static void toys__go_red_on_every_planted_fault(void **state)
 {
     (void)state;
     const struct law *l;
+    int tried = 0;
     for (int i = 0; (l = law_toy(i)); i++) {
         struct law_test t = planned(l);
         int faults;
         const struct law_fault *fault = law_faults(l->tree, &faults);
         for (int f = 0; f < faults; f++) {
             if (t.power[f] < LAW_POWER) continue;
+            tried++;
             for (uint64_t seed = 1; seed <= seeds(); seed++) {
                 if (holds(&t, planted_slot, &planted[l->tree][f], seed))
                     fail_msg("%s, %s: green at seed %d", l->name, fault[f].name, (int)seed);
@@ -243,6 +245,7 @@ static void toys__go_red_on_every_planted_fault(void **state)
             }
         }
     }
+    assert_true(tried >= 31); /* what so many samples can show */
 }
 
 /* The same of the registry's edits: one of each list has the law of one here. */
@@ -250,6 +253,7 @@ static void toys__go_red_on_the_registrys_faults__by_their_own_name(void **state
 {
     (void)state;
     const struct law *l;
+    int tried = 0;
     for (int i = 0; (l = law_toy(i)); i++) {
         struct law_test t = planned(l);
         int faults;
@@ -258,6 +262,7 @@ static void toys__go_red_on_the_registrys_faults__by_their_own_name(void **state
             struct err err = ERR_INIT;
             struct faults use = {0};
             if (!fault[f].fault || t.power[f] < LAW_POWER) continue;
+            tried++;
             if (faults_add(&use, fault[f].fault, &err) != ERR_OK) assert_ok(&err);
             if (holds(&t, law_verify_ref, &use, 1))
                 fail_msg("%s, %s: green", l->name, fault[f].fault);
@@ -265,6 +270,7 @@ static void toys__go_red_on_the_registrys_faults__by_their_own_name(void **state
             faults_clear(&use);
         }
     }
+    assert_true(tried >= 19);
 }
 
 /* Now and then a token that the target never says there: no fault of the list. */

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds with gcov, runs the tests (without the longest, which reach no line of core/ and ref/ that others do not), prints the share of lines of core/ and ref/ that ran.
+# Builds with gcov, runs the tests (without the longest, which reach no line of core/ and ref/ that others do not),
+# prints the share of lines of core/ and ref/ that ran.
 # Usage: ci/coverage.sh [--min PERCENT]     exit 1 below it. The list by file: build/coverage/coverage.txt
 set -Eeuo pipefail
 
@@ -18,6 +19,10 @@ root=$PWD
 build=$root/build/coverage
 gcov=${GCOV:-gcov}
 
+if ! command -v "$gcov" > /dev/null; then
+    echo "ci/coverage.sh: $gcov is missing: it comes with gcc, GCOV names another" >&2
+    exit 3
+fi
 mkdir -p "$build"
 cmake --preset coverage > "$build/configure.log"
 cmake --build --preset coverage --parallel "$(nproc)" > "$build/build.log"

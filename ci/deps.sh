@@ -1,31 +1,48 @@
 #!/usr/bin/env bash
 # Sees to it that what the build needs is here: Debian 12, Ubuntu 24.04 or newer. Installs with apt where that is
 # allowed (root, or sudo without a password); otherwise says what is missing and exits 3. Quick when all is there.
-# --browser: also a Chromium for ci/html.sh, 80 MB to fetch and 300 MB on disk; ci/full.sh asks for it.
+# What ci/full.sh needs besides: --fuzz: a clang whose libFuzzer works; --browser: a Chromium for ci/html.sh, 80 MB to
+# fetch and 300 MB on disk.
 set -euo pipefail
 
 cmake_min=3.25
 browser=
-case ${1:-} in
-'') ;;
---browser) browser=yes ;;
-*)
-    echo "usage: ci/deps.sh [--browser]" >&2
-    exit 2
-    ;;
-esac
+fuzz=
+for word in "$@"; do
+    case $word in
+    --browser) browser=yes ;;
+    --fuzz) fuzz=yes ;;
+    *)
+        echo "usage: ci/deps.sh [--browser] [--fuzz]" >&2
+        exit 2
+        ;;
+    esac
+done
 
 has_program() {
     command -v "$1" > /dev/null
 }
 
+# clang alone comes without the runtime of its sanitizers and of libFuzzer.
+can_fuzz() {
+    local out status=0
+    out=$(mktemp)
+    echo 'int LLVMFuzzerTestOneInput(const char *p, long n) { return p && n < 0; }' |
+        clang -fsanitize=fuzzer,address -x c - -o "$out" 2> /dev/null || status=1
+    rm -f "$out"
+    return "$status"
+}
+
 # Prints the packages whose use fails here, one a line. What counts is that the thing works, not who installed it.
 missing() {
     [ -z "$browser" ] || has_program chromium || has_program chromium-browser || has_program google-chrome || echo chromium
+    [ -z "$fuzz" ] || can_fuzz || printf '%s\n' clang libclang-rt-dev
     has_program "${CC:-gcc}" || echo build-essential
     has_program make || has_program ninja || echo build-essential
     has_program cmake || echo cmake
     has_program ctest || echo cmake
+    # What contract, lint and guard are tested with; without ASSAY_WITHOUT_PYTHON their tests fail where there is none.
+    has_program "${ASSAY_PYTHON:-python3}" || [ -n "${ASSAY_WITHOUT_PYTHON:-}" ] || echo python3
     has_program xmllint || echo libxml2-utils # tests of reports against their schema
     if ! has_program pkg-config; then
         echo pkg-config libopenblas-dev libfyaml-dev libjansson-dev libcmocka-dev libssl-dev libzip-dev | tr ' ' '\n'

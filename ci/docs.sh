@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# ci/docs.sh [PROGRAM] [FILE...]: runs every command of README.md and docs/, as a reader would type it, with `assay` in
-# the PATH, in a folder of its own beside links to fixtures/ and compat/. Fails where one ends with another status than
-# is said, or where the output differs from what the page shows.
+# ci/docs.sh [PROGRAM] [FILE...]: runs every command of README.md, CONTRIBUTING.md and docs/, as a reader would type it,
+# with `assay` in the PATH, in a folder of its own beside links to fixtures/ and compat/. Fails where one ends with another
+# status than is said, or where the output differs from what the page shows.
 #
 #   ```sh         commands; each must end with 0, or with N where it ends in a comment "# exit N..."
 #   ```console    lines of "$ COMMAND" and what it prints, both streams; a line "..." stands for any lines, "..." at a
@@ -9,7 +9,8 @@
 #   <!-- not run: REASON -->   before a fence: these are not run. What they say of verbs and options is checked.
 #
 # Commands of one page share a shell: what one leaves, the next one finds. docs/reference is generated, and not run.
-# Besides: verbs, options and files of the tree that a page names exist, and so do the targets of links.
+# Besides: verbs, options and files of the tree that a page names exist, and so do the targets of links; a word in
+# capitals (NAME) stands for any.
 set -Eeuo pipefail
 shopt -s inherit_errexit
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -18,7 +19,7 @@ program=$(cd "$(dirname "$program")" && pwd)/$(basename "$program")
 [ $# -eq 0 ] || shift
 cd "$root"
 if [ $# -eq 0 ]; then
-    mapfile -t pages < <(echo README.md && find docs -name '*.md' ! -path 'docs/reference/*' | sort)
+    mapfile -t pages < <(printf '%s\n' README.md CONTRIBUTING.md && find docs -name '*.md' ! -path 'docs/reference/*' | sort)
 else
     pages=("$@")
 fi
@@ -156,7 +157,7 @@ check_prose() {
         [ -e "$(dirname "$page")/$target" ] || complain "$page: a link to $target, which is not there"
     done < <(grep -oE '\]\([^)#: ]+' "$page" | sed 's/^](//' || true)
     while read -r word; do
-        [ -e "$word" ] || complain "$page: names $word, which is not there"
+        [[ $word =~ [A-Z]{2} && ! $word =~ README ]] || [ -e "$word" ] || complain "$page: names $word, which is not there"
     done < <(grep -oE '`(core|ref|gpu|compat|harness|reports|docs|fixtures|tests|ci)/[A-Za-z0-9_./-]+`' "$page" | tr -d '`' || true)
     while read -r word; do
         "$program" help "$word" > /dev/null 2>&1 || complain "$page: no verb $word"
@@ -170,7 +171,7 @@ mkdir "$work/bin"
 ln -s "$program" "$work/bin/assay"
 export PATH=$work/bin:$PATH NO_COLOR=1 ASSAY_PYTHON=${ASSAY_PYTHON:-python3}
 for verb in $("$program" --help | sed -n 's/^  assay \([a-z]*\) .*/\1/p'); do "$program" help "$verb"; done > "$work/options"
-printf '  --version\n  --prefix\n' >> "$work/options" # of assay itself, of cmake
+printf '  %s\n' --version --prefix --preset --test-dir >> "$work/options" # of assay itself, of cmake and ctest
 for page in "${pages[@]}"; do
     : > "$work/steps"
     : > "$work/mistakes"

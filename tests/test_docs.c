@@ -24,7 +24,7 @@ static int checked(void **state, const char *page, char **text)
 static void page__is_green__when_all_of_it_holds(void **state)
 {
     static const char page[] =
-        "Text with `assay op`, `--sweep` and `core/tap.h`.\n\n" GREEN
+        "Text with `assay op`, `--sweep`, `core/tap.h` and `core/NAME.h`.\n\n" GREEN
         "<!-- not run: needs a GPU -->\n```sh\nassay op norm --sweep --on gpu\n```\n"
         "```sh\nN=2\n" CASE ",fault=norm.eps   # exit 1: red\ntest $N = 2\n```\n"
         "```console\n$ assay op norm \\\n  T=2,H=8\nnorm T=2,...\n$ printf "

@@ -11,9 +11,17 @@
 
 enum { NO_PROGRAM = 127, NO_LOG = 126 };
 
-char *outside(const char *const *argv, const char *log, int *status)
+/* What a child exited with. */
+static int exit_of(pid_t child, const char *name)
 {
     int ended = 0;
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    if (!WIFEXITED(ended)) fail_msg("%s: a signal ended it", name);
+    return WEXITSTATUS(ended);
+}
+
+char *outside(const char *const *argv, const char *log, int *status)
+{
     size_t size;
     const pid_t child = fork();
     if (child == 0) {
@@ -21,8 +29,17 @@ char *outside(const char *const *argv, const char *log, int *status)
         execvp(argv[0], (char *const *)(uintptr_t)argv);
         _exit(errno == ENOENT ? NO_PROGRAM : NO_LOG);
     }
-    assert_int_equal(waitpid(child, &ended, 0), child);
-    if (!WIFEXITED(ended)) fail_msg("%s: a signal ended it", argv[0]);
-    *status = WEXITSTATUS(ended);
+    *status = exit_of(child, argv[0]);
     return *status == NO_PROGRAM ? NULL : read_whole(log, &size);
+}
+
+int outside_sh(const char *line)
+{
+    const char *const argv[] = {"/bin/sh", "-c", line, NULL};
+    const pid_t child = fork();
+    if (child == 0) {
+        execv(argv[0], (char *const *)(uintptr_t)argv);
+        _exit(NO_PROGRAM);
+    }
+    return exit_of(child, line);
 }

@@ -7,4 +7,8 @@
  */
 char *outside(const char *const *argv, const char *log, int *status);
 
+/* Runs a line by /bin/sh with this process' streams; what it exited with. A signal fails the test.
+ */
+int outside_sh(const char *line);
+
 #endif

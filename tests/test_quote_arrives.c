@@ -10,12 +10,12 @@
 
 #include "core/synth.h"
 #include "tests/cli.h"
+#include "tests/outside.h"
 #include "tests/sshd.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { WORDS_MOST = 6, BYTES_MOST = 24, LINES = 400 };
@@ -197,14 +197,7 @@ static char *output_of(void **state, const char *command, size_t *size)
     const char *out = folder_path(state, "out");
     snprintf(line, sizeof line, "PATH=%s:$PATH %s > %s 2>%s.err", (const char *)*state, command,
              out, out);
-    const char *const argv[] = {"/bin/sh", "-c", line, NULL};
-    pid_t child = fork();
-    if (child == 0) {
-        execv(argv[0], (char *const *)argv);
-        _exit(127);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(outside_sh(line), 0);
     return read_whole(out, size);
 }
 

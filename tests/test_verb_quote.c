@@ -1,10 +1,9 @@
 /* test_verb_quote.c: `assay quote` as a user meets it. */
 #include "tests/cli.h"
+#include "tests/outside.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static void quote__prints_the_line_and_nothing_else__plainly(void **state)
 {
@@ -105,15 +104,7 @@ static void as_file__carries_checks_and_runs_the_command__when_its_steps_are_run
         char command[2048], wanted[64];
         snprintf(command, sizeof command, "cd %s && chmod +x ssh && PATH=$PWD:$PATH sh steps > %s",
                  (const char *)*state, out);
-        const char *const argv[] = {"/bin/sh", "-c", command, NULL};
-        pid_t child = fork();
-        if (child == 0) {
-            execv(argv[0], (char *const *)argv);
-            _exit(127);
-        }
-        int status;
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_int_equal(status, 0);
+        assert_int_equal(outside_sh(command), 0);
         size_t size;
         char *text = read_whole(out, &size);
         snprintf(wanted, sizeof wanted, "<%s>", words[i]);

@@ -73,6 +73,30 @@ static void rows__match__by_place_where_both_know_it(void **state)
     check(state, 2, few, 3, other, want, "place");
 }
 
+/* A shorter text of one sequence is part of a longer one, also where both say that it is one; parts
+ * of a batch are not. */
+static void rows__match__of_a_shorter_sequence_and_of_no_shorter_batch(void **state)
+{
+    static const char *const whole[] = {"assay.tokens", "[1, 2, 3]", "assay.lengths", "[3]", NULL};
+    static const char *const part[] = {"assay.tokens", "[1, 2]", "assay.lengths", "[2]", NULL};
+    static const char *const batch[] = {"assay.tokens", "[1, 2]", "assay.lengths", "[1, 1]", NULL};
+    static const int64_t want[] = {0, 1};
+    struct dump s, t;
+    struct alignment a;
+    struct err err = ERR_INIT;
+    check(state, 2, part, 3, whole, want, "place");
+    for (int turned = 0; turned < 2; turned++) {
+        open_dump(state, "s.safetensors", turned ? 3 : 2, turned ? whole : batch, &s);
+        open_dump(state, "t.safetensors", turned ? 2 : 3, turned ? batch : whole, &t);
+        assert_int_equal(align_dumps(&s, &t, &a, &err), ERR_INPUT);
+        assert_err(&err, ERR_INPUT, "align dumps", "s.safetensors and", "batches of",
+                   "the same batch");
+        err_clear(&err);
+        dump_close(&s);
+        dump_close(&t);
+    }
+}
+
 /* A dump of one draft tap, and of `plain` rows of a plain one. */
 static void open_drafts(void **state, const char *name, int64_t plain, int64_t drafts,
                         const char *const *meta, struct dump *out)
@@ -163,6 +187,8 @@ int main(void)
                                         folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(rows__match__by_place_where_both_know_it, folder_setup,
                                         folder_teardown),
+        cmocka_unit_test_setup_teardown(rows__match__of_a_shorter_sequence_and_of_no_shorter_batch,
+                                        folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(draft_rows__match__apart_from_the_others, folder_setup,
                                         folder_teardown),
         cmocka_unit_test_setup_teardown(dumps__are_refused__when_tokens_differ_or_no_row_matches,

@@ -56,24 +56,48 @@ static void row__of_ranks_alone__is_a_share_of_nothing(void **state)
     json_decref(j);
 }
 
+static char *printed(const json_t *row)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    assert_non_null(f);
+    bench_row_print(row, f);
+    fclose(f);
+    return text;
+}
+
+/* Each part only where the row has it. */
+static void row__shows_what_it_has(void **state)
+{
+    static const struct kernel_log none;
+    const struct bench_row r = row(64e6, 0, 96e6);
+    (void)state;
+    json_t *j = bench_row_json("all_reduce", "gpu", &r, NULL, &none);
+    char *text = printed(j);
+    assert_int_equal(strncmp(text, "all_reduce   a case; graph, 1 set ", 34), 0);
+    assert_non_null(strstr(text, "    1000.00 us  +- 1.0 %      64.0 GB/s  bus     96.0 GB/s\n"));
+    free(text);
+    json_object_set_new(j, "against", json_object());
+    text = printed(j);
+    assert_non_null(strstr(text, " GB/s  new\n")); /* of a run that has no such row */
+    free(text);
+    json_decref(j);
+}
+
 static void row__is_one_line__with_what_it_is_held_against(void **state)
 {
     static const struct kernel_log none;
     const struct bench_row r = row(2e9, 1e11, 0);
-    char *text = NULL;
-    size_t size = 0;
     (void)state;
     json_t *j = bench_row_json("layer", "gpu", &r, &ceilings, &none);
     json_object_set_new(
         j, "against",
         json_pack("{s:s, s:f, s:f}", "verdict", "faster", "ratio", 1.5, "noise", 0.03));
-    FILE *f = open_memstream(&text, &size);
-    assert_non_null(f);
-    bench_row_print(j, f);
-    fclose(f);
+    char *text = printed(j);
     assert_non_null(strstr(text, "a case; graph, 1 set"));
     assert_non_null(strstr(text, "50.0 % of read  x1.500 faster (noise 3.0 %)\n"));
-    assert_ptr_equal(strchr(text, '\n'), text + size - 1);
+    assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
     free(text);
     json_decref(j);
 }
@@ -83,6 +107,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(row__names_the_ceiling_that_binds),
         cmocka_unit_test(row__of_ranks_alone__is_a_share_of_nothing),
+        cmocka_unit_test(row__shows_what_it_has),
         cmocka_unit_test(row__is_one_line__with_what_it_is_held_against),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

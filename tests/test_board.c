@@ -27,8 +27,9 @@ static void read__gives_the_last_place_that_was_written(void **state)
     assert_false(board_read(&a, 0, &got));
     int64_t alive = board_alive_ns(&a, 1);
     assert_true(alive > 0);
-    board_beat(&b, 1);
-    assert_true(board_alive_ns(&a, 1) >= alive);
+    /* The clock may stand between two calls, a beat that writes nothing stands for good. */
+    for (int i = 0; i < 1000000 && board_alive_ns(&a, 1) == alive; i++) board_beat(&b, 1);
+    assert_true(board_alive_ns(&a, 1) > alive);
     assert_true(board_ending_ns(&a, 1) == 0);
     board_ending(&b, 1);
     int64_t ending = board_ending_ns(&a, 1);

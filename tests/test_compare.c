@@ -124,6 +124,32 @@ static void measure__is_infinite__when_special_values_do_not_match(void **state)
     }
 }
 
+/* Of several that are as far off the first in rows and columns, so that two runs name one place; a
+ * smaller difference before them is the first that differs. */
+static void worst__is_the_first_of_equals(void **state)
+{
+    static const int64_t widths[] = {3, 40, 5000};
+    static double subject[3 * 5000], truth[3 * 5000];
+    (void)state;
+    for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++) {
+        const int64_t cols = widths[i];
+        memset(subject, 0, sizeof subject);
+        subject[1] = 0.5;
+        subject[2] = 0.25;
+        subject[cols + 1] = 2;
+        subject[cols + 2] = subject[2 * cols - 1] = -2; /* the last column too */
+        subject[2 * cols] = 2;
+        struct measure m = measured(subject, truth, 3, cols);
+        assert_f64_is(m.max_abs, 2);
+        assert_int_equal(m.worst.row, 1);
+        assert_int_equal(m.worst.col, 1);
+        assert_f64_is(m.worst.subject, 2);
+        assert_int_equal(m.first_differing.row, 0);
+        assert_int_equal(m.first_differing.col, 1);
+        assert_int_equal(m.differing, cols == 3 ? 5 : 6);
+    }
+}
+
 static void worst__stays_the_mismatch__when_large_differences_follow(void **state)
 {
     (void)state;
@@ -304,6 +330,7 @@ int main(void)
         cmocka_unit_test(measure__gives_norms_and_the_worst_cell),
         cmocka_unit_test(measure__shows_one_bad_row_among_many_good_ones),
         cmocka_unit_test(measure__is_infinite__when_special_values_do_not_match),
+        cmocka_unit_test(worst__is_the_first_of_equals),
         cmocka_unit_test(worst__stays_the_mismatch__when_large_differences_follow),
         cmocka_unit_test(measure__has_no_elements_and_no_cells__when_empty),
         cmocka_unit_test(measure__works_on_a_single_element),

@@ -199,6 +199,28 @@ static void decode__refuses_texts_that_say_nothing(void **state)
     refused(bytes, envelope_encode(&e, bytes), "rank 0", "its cause was lost");
 }
 
+/* One word is enough: another text than the code's, or anything beside it. */
+static void decode__takes_texts_that_say_something(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        struct envelope e, got;
+        struct err err = ERR_INIT;
+        envelope_now(&e, 0, 4);
+        err_set(&e.err, ERR_IO,
+                i == 0   ? "the disk is full"
+                : i == 1 ? "%s|a.bin"
+                : i == 2 ? "%s||nothing"
+                : i == 3 ? "%s|||room"
+                         : "%s",
+                err_sentence(ERR_IO));
+        if (i == 4) (void)!err_note(&e.err, "layer 3");
+        (void)!envelope_decode(&got, bytes, envelope_encode(&e, bytes), &err);
+        assert_ok(&err);
+        assert_string_equal(got.err.what, e.err.what);
+    }
+}
+
 static void decode__refuses_texts_that_are_none(void **state)
 {
     (void)state;
@@ -255,6 +277,7 @@ int main(void)
         cmocka_unit_test(decode__names_what_is_wrong_with_the_header),
         cmocka_unit_test(decode__checks_the_range_of_every_number),
         cmocka_unit_test(decode__refuses_texts_that_say_nothing),
+        cmocka_unit_test(decode__takes_texts_that_say_something),
         cmocka_unit_test(decode__refuses_texts_that_are_none),
         cmocka_unit_test(raise__keeps_the_error_and_adds_the_place),
     };

@@ -5,6 +5,7 @@
 #include "core/text.h"
 
 #include <math.h>
+#include <string.h>
 
 static void int__takes_whole_decimal_numbers(void **state)
 {
@@ -155,6 +156,43 @@ static void starts_and_ends__compare_the_edges(void **state)
     assert_false(text_ends("a.weight_packed", ".weight"));
 }
 
+/* The bytes of a code point, in the least number of them or in more; no judgement. */
+static size_t encoded(uint32_t c, size_t n, char out[4])
+{
+    static const unsigned char lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    for (size_t i = n; i-- > 1; c >>= 6) out[i] = (char)(0x80 | (c & 0x3f));
+    out[0] = (char)(lead[n] | c);
+    return n;
+}
+
+/* Every code point there is; each with a byte missing, and written longer than it has to be. */
+static void utf8__takes_each_code_point_in_its_least_form(void **state)
+{
+    char text[4];
+    (void)state;
+    for (uint32_t c = 0; c < 0x200000; c++) {
+        const size_t least = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+        const bool surrogate = c >= 0xd800 && c < 0xe000, none = surrogate || c > 0x10ffff;
+        for (size_t n = least; n <= 4; n++) {
+            const size_t wanted = n > least || none ? 0 : n;
+            (void)encoded(c, n, text);
+            if (text_utf8(text, n) != wanted || text_utf8(text, n - 1) != 0)
+                fail_msg("U+%04X in %zu bytes", c, n);
+        }
+    }
+}
+
+static void utf8__refuses_bytes_that_do_not_belong_together(void **state)
+{
+    static const char *const bad[] = {
+        "\x80",          "\xbf\x80",         "\xc3(", "\xe0\xb8(", "\xe2(\x80",
+        "\xf0\x9f\x98(", "\xf8\x88\x80\x80", "\xff",  "\xfe"};
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(text_utf8(bad[i], strlen(bad[i])), 0);
+    assert_int_equal(text_utf8("\xe0\xb8\x81(", 4), 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +204,8 @@ int main(void)
         cmocka_unit_test(glob__matches_whole_names),
         cmocka_unit_test(bytes__uses_powers_of_1000),
         cmocka_unit_test(starts_and_ends__compare_the_edges),
+        cmocka_unit_test(utf8__takes_each_code_point_in_its_least_form),
+        cmocka_unit_test(utf8__refuses_bytes_that_do_not_belong_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

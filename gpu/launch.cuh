@@ -1,25 +1,25 @@
-/* launch.cuh: GPU_LAUNCH for kernels of clusters, and for those that begin before the kernel before
- * them has ended. Private to gpu/.
+/* launch.cuh: GPU_LAUNCH for kernels that begin before the kernel before them has ended. Private to
+ * gpu/.
  *
  * A kernel launched with `overlap` may begin as soon as every block of the one before it has ended
  * or called let_next_launch(). Until wait_for_launch_before() returns it may read only what was
  * written before that earlier kernel began, and write nothing; it waits before it ends, so that
- * who waits for it has waited for all that came before. Weights are read before the wait:
- * whoever writes some by a kernel says so (gpu->fresh). Older cards know neither; there the two
- * functions do nothing and `overlap` is ignored. */
+ * who waits for it has waited for all that came before. One that lets the next begin only when it
+ * has waited itself (the linear products) tells the next that all before it is complete. Weights
+ * are read before the wait: whoever writes some by a kernel says so (gpu->fresh). Older cards do
+ * not know this; there the two functions do nothing and `overlap` is ignored. */
 #ifndef ASSAY_GPU_LAUNCH_CUH
 #define ASSAY_GPU_LAUNCH_CUH
 
 #include "gpu/context.cuh"
 
-/* Whether this card, and the code of this build for it, know both. */
+/* Whether this card, and the code of this build for it, know this. */
 bool gpu_can_overlap(const struct gpu *g);
 
 struct gpu_launch {
     const char *label, *tactic;
     dim3 grid, block;
     size_t shared;
-    int cluster; /* blocks along x; 1: none */
     bool overlap;
 };
 
@@ -39,26 +39,20 @@ __device__ static inline void let_next_launch(void)
 #endif
 }
 
-/* attributes: room for two. */
+/* attribute: room for it, if there is one. */
 static inline cudaLaunchConfig_t gpu_launch_config(const struct gpu *g, const struct gpu_launch *l,
-                                                   cudaLaunchAttribute *attributes)
+                                                   cudaLaunchAttribute *attribute)
 {
     cudaLaunchConfig_t how = {};
     how.gridDim = l->grid;
     how.blockDim = l->block;
     how.dynamicSmemBytes = l->shared;
     how.stream = g->stream;
-    how.attrs = attributes;
-    if (!gpu_can_overlap(g)) return how;
-    if (l->overlap && !g->fresh) {
-        attributes[how.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-        attributes[how.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
-    }
-    if (l->cluster > 1) {
-        attributes[how.numAttrs].id = cudaLaunchAttributeClusterDimension;
-        attributes[how.numAttrs].val.clusterDim.x = (unsigned)l->cluster;
-        attributes[how.numAttrs].val.clusterDim.y = 1;
-        attributes[how.numAttrs++].val.clusterDim.z = 1;
+    how.attrs = attribute;
+    if (l->overlap && !g->fresh && gpu_can_overlap(g)) {
+        attribute->id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attribute->val.programmaticStreamSerializationAllowed = 1;
+        how.numAttrs = 1;
     }
     return how;
 }
@@ -67,8 +61,8 @@ template <typename... P, typename... A>
 static inline enum err_code gpu_launch(struct gpu *g, const struct gpu_launch *l, struct err *err,
                                        void (*kernel)(P...), const A &...args)
 {
-    cudaLaunchAttribute attributes[2] = {};
-    cudaLaunchConfig_t how = gpu_launch_config(g, l, attributes);
+    cudaLaunchAttribute attribute = {};
+    cudaLaunchConfig_t how = gpu_launch_config(g, l, &attribute);
     if (gpu_before(g, l->label, l->tactic, l->grid, l->block, l->shared, err) != ERR_OK)
         return err->code;
     gpu_facts(g, (const void *)kernel, l->block, l->shared);
@@ -82,7 +76,7 @@ static inline enum err_code gpu_launch_early(struct gpu *g, struct err *err, con
                                              const char *tactic, dim3 grid, dim3 block,
                                              size_t shared, void (*kernel)(const P), const P &p)
 {
-    const struct gpu_launch l = {label, tactic, grid, block, shared, 1, true};
+    const struct gpu_launch l = {label, tactic, grid, block, shared, true};
     return gpu_launch(g, &l, err, kernel, p);
 }
 

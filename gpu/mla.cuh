@@ -75,8 +75,9 @@ struct gpu_mla_core {
     int64_t layer;
     bf16 *y; /* [rows, heads*V] */
 };
-/* Chooses a kernel by form and sizes; a row's bits depend on its own sequence and on what its
- * context length implies, never on the other rows of the batch. */
+/* Chooses a kernel by form and sizes. A row's bits depend on its own sequence, its context length
+ * and the kernel, never on what the other rows of the batch hold; how many they are and how long
+ * they may be has a part in the choice. */
 enum err_code gpu_mla_core(struct gpu *g, const struct gpu_mla_core *op, struct err *err) ERR_USED;
 /* The attention of the absorbed form without its projections: o_latent [rows, heads, L] from
  * q_latent [rows, heads, L] and the roped columns of op->q; kv_b and y are not used. */

@@ -1,6 +1,7 @@
 /* mla_choose.h: how long a decode kernel of sm_90a takes for a launch, by a model whose numbers
- * were measured on an H200 (gpu/mla_decode_choose.cu); shared by the choice and its test. A row has
- * the same bits from each kernel, so the choice is one of time alone. Test: tests/test_mla_choose.c
+ * were measured on an H200 (gpu/mla_decode_choose.cu); shared by the choice and its test. The
+ * choice is one of time: it depends on the launch's rows, heads and tokens. Test:
+ * tests/test_mla_choose.c
  */
 #ifndef ASSAY_GPU_MLA_CHOOSE_H
 #define ASSAY_GPU_MLA_CHOOSE_H
@@ -14,51 +15,61 @@ struct mla_decode_size {
     int64_t rows, heads;
     int64_t parts, most; /* of all rows; of one row, at most */
     int64_t longest;     /* tokens of a part, at most */
+    int64_t seen;        /* tokens of a row, at most */
 };
 
-/* Of a kernel: microseconds of a wave before and after its tiles, and of each `tiles` tiles of
- * MLA_PAGE tokens. */
+/* Of a kernel: microseconds of a launch, of a wave before and after its tiles, and of each tile. */
 struct mla_decode_cost {
     const char *name;
-    double begin, step;
-    int64_t tiles;
-    int64_t blocks; /* that share a part */
-    bool merges;    /* puts the parts of a row together itself, and has room for so many: */
-    int64_t room;   /* blocks of rows that have come to the merge */
+    double launch, begin, step;
+    int64_t heads; /* of a block */
+    int64_t tile;  /* tokens */
+    int64_t unit;  /* of chunks; 0: cuts rows into parts, and a merge follows */
+    int64_t room;  /* for the results of so many blocks of chunks */
 };
 
-/* Blocks of 64 heads. */
-static inline int64_t mla_head_blocks(int64_t heads)
+/* Blocks of a launch along the heads. */
+static inline int64_t mla_head_blocks(int64_t heads, int64_t of_block)
 {
-    return (heads + 63) / 64;
+    return (heads + of_block - 1) / of_block;
 }
 
-/* Parts of 64 heads that the kernel is launched for; one that merges has a place for each part that
- * a row may have. */
+/* Blocks of heads of parts or chunks that the kernel is launched for; each row has a place for as
+ * many chunks as any. */
 static inline int64_t mla_decode_items(const struct mla_decode_cost *c,
                                        const struct mla_decode_size *s)
 {
-    return (c->merges ? s->rows * s->most : s->parts) * mla_head_blocks(s->heads);
+    int64_t cut = c->unit ? s->rows * mla_chunks_most(s->seen, c->unit) : s->parts;
+    return cut * mla_head_blocks(s->heads, c->heads);
+}
+
+/* Blocks that run side by side: those of chunks in whole rows of blocks along the heads. */
+static inline int64_t mla_decode_at_once(const struct mla_decode_cost *c,
+                                         const struct mla_decode_size *s, int64_t sms)
+{
+    int64_t across = mla_head_blocks(s->heads, c->heads);
+    return c->unit ? sms / across * across : sms;
 }
 
 static inline bool mla_decode_serves(const struct mla_decode_cost *c,
-                                     const struct mla_decode_size *s)
+                                     const struct mla_decode_size *s, int64_t sms)
 {
-    int64_t meetings = s->rows * mla_head_blocks(s->heads) * c->blocks;
-    return !c->merges || (s->most <= MLA_PARTS && meetings <= c->room);
+    return !c->unit || (mla_decode_items(c, s) <= c->room && mla_decode_at_once(c, s, sms) > 0);
 }
 
-/* at_once: parts that run side by side. A merge that follows takes 2 microseconds, and what it
- * reads was written before, both at 4300 GB/s. */
+/* A merge that follows takes 2 microseconds, and what it reads was written before, both at 4300
+ * GB/s. */
 static inline double mla_decode_microseconds(const struct mla_decode_cost *c,
-                                             const struct mla_decode_size *s, int64_t at_once)
+                                             const struct mla_decode_size *s, int64_t sms)
 {
-    int64_t tiles = (s->longest + MLA_PAGE - 1) / MLA_PAGE;
+    int64_t at_once = mla_decode_at_once(c, s, sms);
+    int64_t tokens =
+        c->room ? (int64_t)mla_chunk_tokens((uint32_t)s->seen, (uint32_t)c->unit) : s->longest;
+    int64_t tiles = (tokens + c->tile - 1) / c->tile;
     int64_t waves = (mla_decode_items(c, s) + at_once - 1) / at_once;
-    int64_t steps = (tiles + c->tiles - 1) / c->tiles;
-    double us = (double)waves * (c->begin + (double)steps * c->step);
+    double us = c->launch + (double)waves * (c->begin + (double)tiles * c->step);
     double partial = (double)(s->parts * s->heads) * 512 * 4 * 2;
-    return c->merges || s->most <= 1 ? us : us + 2 + partial / 4.3e6;
+    return c->unit || s->most <= 1 ? us : us + 2 + partial / 4.3e6;
 }
 
 #endif

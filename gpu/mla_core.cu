@@ -23,9 +23,10 @@ static void count_parts(const struct gpu_rows *r, int64_t first, struct mla_atte
     a->most = r->context_max > 0 ? mla_parts_most(r->context_max) : 1;
     a->parts = a->rows * a->most;
     a->longest = mla_part_tokens(r->context_max);
+    a->seen = r->context_max;
     if (!r->host) return;
     a->most = 1;
-    a->parts = a->longest = 0;
+    a->parts = a->longest = a->seen = 0;
     for (int64_t i = first; i < first + a->rows; i++) {
         const int64_t *extra;
         int64_t span = rows_span(r->host, i), extras = rows_extras(r->host, i, &extra);
@@ -35,6 +36,7 @@ static void count_parts(const struct gpu_rows *r, int64_t first, struct mla_atte
         a->parts += parts;
         if (parts > a->most) a->most = parts;
         if (tokens > a->longest) a->longest = tokens;
+        if (seen > a->seen) a->seen = seen;
     }
 }
 

@@ -36,12 +36,13 @@ struct mla_attend {
     int64_t parts;   /* host: how many there are, or at most are */
     int64_t most;    /* host: parts of one row, at most */
     int64_t longest; /* host: tokens of one part, at most */
+    int64_t seen;    /* host: tokens that one row sees, at most */
     bool overlap; /* host: what the cache and the rows hold was written before the launch before */
     float *part;  /* [parts, heads, W] weighted sums */
     float2 *stat; /* [parts, heads]: t that weights are relative to, sum of weights */
     int32_t *first; /* [rows]: the number of a row's first part; where places is not 0: */
-    int64_t places; /* first part of row r is number r * places */
-    char *weights;  /* of the blocks that share a part, or NULL (gpu/mla_decode_spread.cu) */
+    int64_t places; /* first part, or chunk, of row r is number r * places */
+    uint32_t unit;  /* of chunks (gpu/mla_split.h) */
 };
 
 enum { MLA_ROWS = 256 }; /* rows of one launch: what a plan in shared memory has room for */
@@ -139,8 +140,8 @@ __device__ static inline float mla_exp2(float x)
     return y;
 }
 
-/* Part after part is added to a row's result, in ascending order: every merge adds up in this way,
- * so a row has the same bits from each. */
+/* Part after part is added to a row's result, in ascending order: every merge of parts adds up in
+ * this way, so a row has the same bits from each. */
 struct mla_sum {
     float sum, v[4];
 };
@@ -164,40 +165,6 @@ __device__ static inline void mla_put_sum(const struct mla_sum *s, int n, bf16 *
         out[1] = __floats2bfloat162_rn(s->v[2] / s->sum, s->v[3] / s->sum);
     }
     *(uint2 *)y = make_uint2(*(uint32_t *)&out[0], *(uint32_t *)&out[1]);
-}
-
-/* Columns [column, column + 4) of HEADS heads, `next` apart from `head` on and below `end`, of a
- * row of n <= MLA_PARTS parts from `first` on. All loads are on their way before the first is used;
- * what they load may have been written by other blocks in this launch. */
-template <int HEADS>
-__device__ static inline void mla_merge_few(const struct mla_attend &a, int row, int first, int n,
-                                            int head, int next, int end, int column)
-{
-    float2 stat[HEADS][MLA_PARTS];
-    float4 x[HEADS][MLA_PARTS];
-#pragma unroll
-    for (int h = 0; h < HEADS; h++) {
-#pragma unroll
-        for (int i = 0; i < MLA_PARTS; i++) {
-            if (i >= n || head + h * next >= end) continue;
-            int64_t at = (int64_t)(first + i) * a.heads + head + h * next;
-            stat[h][i] = __ldcg(a.stat + at);
-            x[h][i] = __ldcg((const float4 *)(a.part + at * a.W + column));
-        }
-    }
-#pragma unroll
-    for (int h = 0; h < HEADS; h++) {
-        struct mla_sum s = {};
-        float largest = -INFINITY;
-        if (head + h * next >= end) continue;
-#pragma unroll
-        for (int i = 0; i < MLA_PARTS; i++)
-            if (i < n) largest = fmaxf(largest, stat[h][i].x);
-#pragma unroll
-        for (int i = 0; i < MLA_PARTS; i++)
-            if (i < n) mla_add_part(&s, stat[h][i], largest, x[h][i]);
-        mla_put_sum(&s, n, a.y + (row * a.heads + head + h * next) * a.W + column);
-    }
 }
 
 #endif

@@ -145,19 +145,30 @@ __device__ static inline void copy_query(const struct mla_attend &a, uint32_t ti
     }
 }
 
-/* Columns of one head's result as a thread holds them: x0, x1 of eight columns from `column` on,
- * y0, y1 of the next eight. Neighbouring lanes exchange, so that each stores four columns and a
- * head's sixteen are one piece. Into y where the part is the row's only one, otherwise into the
- * part. All lanes of a warp. */
+/* Columns of one head's sums as a thread holds them: x0, x1 of eight columns, y0, y1 of the next
+ * eight. Neighbouring lanes trade, so that each has four columns, from lane_column() on, and a
+ * head's sixteen are one piece. All lanes of a warp. */
+__device__ static inline float4 trade_columns(float x0, float x1, float y0, float y1)
+{
+    int odd = threadIdx.x % 2;
+    float got0 = __shfl_xor_sync(0xffffffffu, odd ? x0 : y0, 1);
+    float got1 = __shfl_xor_sync(0xffffffffu, odd ? x1 : y1, 1);
+    return odd ? make_float4(got0, got1, y0, y1) : make_float4(x0, x1, got0, got1);
+}
+
+__device__ static inline int lane_column(void)
+{
+    return threadIdx.x % 2 * 8 + threadIdx.x % 4 / 2 * 4;
+}
+
+/* Sixteen columns from `column` on, as trade_columns() takes them. Into y where the part is the
+ * row's only one, otherwise into the part. All lanes of a warp. */
 __device__ static inline void put_columns(const struct mla_attend &a,
                                           const struct decode_part &part, int head, int column,
                                           float sum, float x0, float x1, float y0, float y1)
 {
-    int t = threadIdx.x % 4, odd = t % 2;
-    float got0 = __shfl_xor_sync(0xffffffffu, odd ? x0 : y0, 1);
-    float got1 = __shfl_xor_sync(0xffffffffu, odd ? x1 : y1, 1);
-    float4 v = odd ? make_float4(got0, got1, y0, y1) : make_float4(x0, x1, got0, got1);
-    column += odd * 8 + t / 2 * 4;
+    float4 v = trade_columns(x0, x1, y0, y1);
+    column += lane_column();
     if (head >= a.heads) return;
     if (part.single) {
         uint2 packed = make_uint2(pack_pair(v.x / sum, v.y / sum), pack_pair(v.z / sum, v.w / sum));

@@ -102,6 +102,6 @@ __global__ static void __launch_bounds__(THREADS) merge_slots(struct mla_attend 
 enum err_code mla_decode_merge(struct gpu *g, const struct mla_attend *a, struct err *err)
 {
     unsigned blocks = (unsigned)((a->heads + 63) / 64 * a->rows);
-    const struct gpu_launch l = {"mla_merge", "", dim3(PAIRS, blocks), dim3(THREADS), 0, 1, true};
+    const struct gpu_launch l = {"mla_merge", "", dim3(PAIRS, blocks), dim3(THREADS), 0, true};
     return gpu_launch(g, &l, err, merge_slots, *a);
 }

@@ -1,7 +1,6 @@
-/* mla_decode_sm90.cuh: what the decode kernels of sm_90a share: the groups in which a tile arrives
- * and is multiplied, scores and weights of a tile, and what blocks of a cluster say to each other.
- * Both kernels do the same sums in the same order, so a row has the same bits from either. Private
- * to gpu/mla_decode_*.cu. */
+/* mla_decode_sm90.cuh: what the decode kernels of sm_90a share: the copy engine, and how weights
+ * are made; and what those of whole warpgroups do: the groups in which a tile arrives and is
+ * multiplied, scores and weights of a tile. Private to gpu/mla_decode_*.cu. */
 #ifndef ASSAY_GPU_MLA_DECODE_SM90_CUH
 #define ASSAY_GPU_MLA_DECODE_SM90_CUH
 
@@ -15,14 +14,12 @@ enum {
     TALL = 64,         /* heads of a block */
     TOKENS = MLA_PAGE, /* of a tile */
     BOX = TOKENS * BOX_ROW,
-    TILE_BYTES = BOXES * BOX,
-    QUERY_BYTES = TALL * BOXES * BOX_ROW,
     WEIGHT_BYTES = TALL * BOX_ROW,
     GROUPS = 5, /* of boxes of a tile */
 };
 
-/* Group 0 is the roped key, the others are two boxes each, in the order in which the products with
- * the values leave their places free: columns 0, 256, 128, 384. */
+/* Group 0 is the roped key, the others are two boxes each, in the order in which scores are summed:
+ * columns 0, 256, 128, 384. */
 __host__ __device__ constexpr int group_box(int u)
 {
     return u == 0 ? 8 : (u - 1) % 2 * 4 + (u - 1) / 2 * 2;
@@ -36,25 +33,6 @@ __host__ __device__ constexpr int group_boxes(int u)
 #if WGMMA_HERE
 
 /* ---- one tile ---- */
-
-/* Begins s [64, 64] = q tile^T over 576 columns; wait(u): until group u of the tile is there. */
-template <class WAIT>
-__device__ static inline void begin_scores(float (&s)[32], uint32_t query, uint32_t tile, WAIT wait)
-{
-    asm volatile("" : "+r"(query)); /* operands are made here, not kept in registers */
-#pragma unroll
-    for (int u = 0; u < GROUPS; u++) {
-        wait(u);
-        wgmma_publish();
-        wgmma_begin();
-#pragma unroll
-        for (int k = 0; k < group_boxes(u) * 4; k++) {
-            uint32_t at = (group_box(u) + k / 4) * BOX + k % 4 * 32;
-            wgmma_n64(s, wgmma_operand(query + at, 0), wgmma_operand(tile + at, 0), u + k > 0);
-        }
-    }
-    wgmma_end();
-}
 
 /* Masks tokens from `left` on; most[r]: the largest score of this thread's two rows. */
 __device__ static inline void mask_tile(float (&s)[32], int left, float (&most)[2])
@@ -149,100 +127,14 @@ __device__ static inline void copy_box_once(const CUtensorMap *map, uint32_t to,
                  : "memory");
 }
 
-/* The same box to the same place of all blocks of the cluster in `mask`, and to their barriers. */
-__device__ static inline void copy_box_to(const CUtensorMap *map, uint32_t to, int c, int row,
-                                          uint32_t barrier, uint16_t mask)
+/* Box k of a tile of entries from `entry` on. */
+__device__ static inline void copy_tile_box(const struct decode_maps &maps, uint32_t to, int k,
+                                            int entry, uint32_t barrier)
 {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-                 ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(to),
-                 "l"(map), "r"(c), "r"(row), "r"(barrier), "h"(mask)
-                 : "memory");
-}
-
-/* And so `bytes` that lie side by side. */
-__device__ static inline void bulk_copy_to(uint32_t to, const void *from, uint32_t bytes,
-                                           uint32_t barrier, uint16_t mask)
-{
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
-                 ".multicast::cluster [%0], [%1], %2, [%3], %4;" ::"r"(to),
-                 "l"(from), "r"(bytes), "r"(barrier), "h"(mask)
-                 : "memory");
-}
-
-/* Group u of a tile of entries from `entry` on. */
-__device__ static inline void copy_group(const struct decode_maps &maps, uint32_t tile, int u,
-                                         int entry, uint32_t barrier)
-{
-    for (int k = group_box(u); k < group_box(u) + group_boxes(u); k++) {
-        if (maps.once)
-            copy_box_once(&maps.tile, tile + k * BOX, k * BOX_COLUMNS, entry, barrier);
-        else
-            copy_box(&maps.tile, tile + k * BOX, k * BOX_COLUMNS, entry, barrier);
-    }
-}
-
-/* The barrier's round waits for `bytes` more of bulk copies. */
-__device__ static inline void barrier_expect_more(uint32_t at, uint32_t bytes)
-{
-    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(bytes)
-                 : "memory");
-}
-
-/* Ordinary accesses to any memory and those of the copy engine are in order around this. */
-__device__ static inline void proxies_meet(void)
-{
-    asm volatile("fence.proxy.async;" ::: "memory");
-}
-
-/* ---- clusters ---- */
-
-__device__ static inline uint32_t cluster_rank(void)
-{
-    uint32_t r;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
-    return r;
-}
-
-/* The same shared address in block `rank` of the cluster. */
-__device__ static inline uint32_t cluster_address(uint32_t at, uint32_t rank)
-{
-    uint32_t to;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(at), "r"(rank));
-    return to;
-}
-
-/* All threads of all blocks: what each wrote before it arrived is seen by all that have waited. */
-__device__ static inline void cluster_arrive(void)
-{
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-}
-
-__device__ static inline void cluster_wait(void)
-{
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-__device__ static inline void cluster_meet(void)
-{
-    cluster_arrive();
-    cluster_wait();
-}
-
-__device__ static inline void cluster_put(uint32_t to, float v)
-{
-    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(to), "f"(v) : "memory");
-}
-
-/* Do all 128 threads of a group say yes? */
-__device__ static inline bool group_vote(int id, uint32_t yes)
-{
-    uint32_t all;
-    asm volatile("{\n\t.reg .pred p, q;\n\tsetp.ne.u32 p, %2, 0;\n\t"
-                 "bar.red.and.pred q, %1, 128, p;\n\tselp.u32 %0, 1, 0, q;\n\t}"
-                 : "=r"(all)
-                 : "r"(id), "r"(yes)
-                 : "memory");
-    return all;
+    if (maps.once)
+        copy_box_once(&maps.tile, to, k * BOX_COLUMNS, entry, barrier);
+    else
+        copy_box(&maps.tile, to, k * BOX_COLUMNS, entry, barrier);
 }
 
 /* A barrier of 128 threads: 1 to 15. */

@@ -1,267 +1,345 @@
-/* mla_decode_spread.cu: absorbed attention over the paged cache with the warpgroup products of
- * sm_90a, for batches too small to fill the card: sixteen blocks of a cluster share one part.
- * Contract: gpu/mla_decode_sm90.cuh; full batches: gpu/mla_decode_wgmma.cu.
+/* mla_decode_spread.cu: absorbed attention over the paged cache, cut so finely that even one row
+ * occupies the card. Contract: gpu/mla_decode_sm90.cuh; full batches of many heads:
+ * gpu/mla_decode_wgmma.cu.
  *
- * Each block scores one tile of 64 tokens, and multiplies the weights of all tiles, in order, by 32
- * columns of the values. What it needs of the others is their largest scores, which they write into
- * its shared memory, and their weights, which they write to device memory and have sent to all
- * blocks at once. (Each block's own way into its neighbours' shared memory is several times slower
- * than that, and 25 bytes a clock is what a block can read of the far cache while all do.) The sums
- * of a result are those of a block that does the part alone, in the same order, so its bits are the
- * same.
+ * A block is sixteen heads, the rows of mma.sync, of one chunk of a row (gpu/mla_split.h), and
+ * takes chunk after chunk where there are more than multiprocessors. Its warps divide the tokens of
+ * a tile for the scores, and the columns, a box each, for the values. Queries stay in registers.
  *
- * One warpgroup multiplies, the other copies. The last block of a row's columns whose part is there
- * puts the parts together. */
-#include "gpu/mla_decode_spread.cuh"
+ * A chunk's sums go to the blocks of the row's other chunks, each of which puts its share of the
+ * columns together: as letters (gpu/mla_decode_letters.cuh) whose words say themselves that they
+ * are there, so no fence, counter or second launch stands between. All blocks run at once, and each
+ * has posted all it has before it waits for others.
+ *
+ * What limits it, 16 heads, one row of 4096 on an H200, in us from the first block's begin (an
+ * earlier state, 8.2 in all): row found 0.6, tile asked for 1.4, there 2.3 to 2.7, scored 2.9,
+ * weighed 3.1, multiplied 3.6, sums posted 4.7, those of the others there 6.3, put together 7.3. An
+ * empty kernel takes 0.6.
+ *
+ * Measured, 64 heads / 16 heads, one row of 4096, in us: 8.9 / 7.7. Before it, clusters of sixteen
+ * blocks that exchanged weights and did the sums of whole parts: 15.1 / 13.8. Slower, each beside
+ * the same state without: clusters of two blocks that have the copy engine bring a tile to both
+ * 11.3 instead of 10.5 / 10.4 instead of 9.3, of four 19.4 / 27 (at most 30 such run at once); one
+ * thread that asks for all boxes, and the merge of a letter's warps without loads ahead, 9.4 / 8.2;
+ * going through the code that follows while the tile is on its way 11.6 / 10.1. */
+#include "gpu/mla_decode_letters.cuh"
 
-/* Of a row, 64 heads and 32 columns: parts that are there. Zero between launches. */
-[[maybe_unused]] __device__ static uint32_t mla_arrivals[MLA_MEETINGS];
+/* Zeros between launches. */
+[[maybe_unused]] __device__ static struct letter mla_mail[MLA_MAIL][LETTERS];
 
 #if WGMMA_HERE
 
-/* ---- workers ---- */
+/* ---- one tile ---- */
 
-/* The own tile's largest scores, to all blocks. */
-__device__ static void tell_most(const struct spread &b, const float (&most)[2])
+/* s [16, 8 * BLOCKS] = queries tile^T over 576 columns, of this warp's tokens; wait(u): until a
+ * third of the tile is there. Tokens are eight a block; of one block, even and odd steps are added
+ * up apart. */
+template <int PAGES, class WAIT>
+__device__ static void score_tile(float (&s)[2][4], const uint32_t (&q)[BOXES * 4][4],
+                                  uint32_t tile, WAIT wait)
 {
-    for (int r = 0; r < 2; r++) {
-        uint32_t own = smem_of(&b.state->most[b.rank][first_head() + 8 * r]);
-        for (uint32_t d = threadIdx.x % 4; d < SPREAD; d += 4)
-            cluster_put(cluster_address(own, d), most[r]);
-    }
-}
-
-/* What the largest scores of all tiles of the round say of this thread's two heads. */
-struct round_state {
-    float own[2];  /* what the own tile's weights are relative to */
-    float last[2]; /* and the last one's */
-    bool change; /* an earlier result of some head changes at a tile but the part's first; the same
-                  * for the whole warpgroup, whose products must be the same */
-};
-
-__device__ static struct round_state follow_most(const struct spread &b, int tiles,
-                                                 const struct row_state (&row)[2])
-{
-    struct round_state f = {{}, {row[0].largest, row[1].largest}, false};
-    bool same = true;
-#pragma unroll 4
-    for (int j = 0; j < tiles; j++)
-        for (int r = 0; r < 2; r++) {
-            float most = b.state->most[j][first_head() + 8 * r];
-            float next = mla_raise(f.last[r], most * b.a.scale);
-            same = same && (next == f.last[r] || f.last[r] == -INFINITY);
-            f.last[r] = next;
-            if (j == (int)b.rank) f.own[r] = next;
-        }
-    f.change = !group_vote(1, same);
-    return f;
-}
-
-/* Weights of the own tile, and their sums, to all blocks. */
-__device__ static void weigh_own(const struct spread &b, const float (&s)[32],
-                                 const float (&largest)[2])
-{
-    uint32_t weights = b.base + b.rank * WEIGHT_BYTES, p[16];
-    char *sent = b.weights + b.rank * SENT_BYTES;
-    float sum[2];
-    weigh_tile(s, b.a.scale, largest, p, sum);
-    put_weights(weights, p);
-    for (int r = 0; r < 2 && threadIdx.x % 4 == 0; r++) {
-        b.state->sum[b.rank][first_head() + 8 * r] = sum[r];
-        *(float *)(sent + WEIGHT_BYTES + (first_head() + 8 * r) * 4) = sum[r];
-    }
-    wgmma_publish();
-    group_meet(1);
-    for (int i = threadIdx.x * 16; i < weight_bytes(b); i += WORKERS * 16)
-        *(uint4 *)(sent + i) = *(const uint4 *)__cvta_shared_to_generic(weights + i);
-    __threadfence();
-    proxies_meet();
-    group_meet(1);
-    if (threadIdx.x > 0) return;
-    uint32_t barrier = smem_of(&b.state->weighed[b.rank]);
-    uint16_t others = (uint16_t)(ALL ^ 1 << b.rank);
-    bulk_copy_to(weights, sent, weight_bytes(b), barrier, others);
-    bulk_copy_to(smem_of(b.state->sum[b.rank]), sent + WEIGHT_BYTES, SUM_BYTES, barrier, others);
-}
-
-/* o [64, 32] += weights values of tile j of the round. */
-__device__ static void mix_tile(const struct spread &b, float (&o)[16], int j)
-{
-    uint32_t values = b.base + VALUES + j * NARROW_BYTES;
-    wgmma_begin();
+    typedef spread_shape<PAGES> S;
+    int lane = threadIdx.x % 32, first = threadIdx.x / 32 * 8 * S::BLOCKS;
 #pragma unroll
-    for (int kk = 0; kk < TOKENS / 16; kk++)
-        wgmma_n32_turned(o, wgmma_operand(b.base + j * WEIGHT_BYTES + kk * 32, 0),
-                         wgmma_operand_narrow(values + kk * 16 * NARROW_ROW));
-    wgmma_end();
+    for (int i = 0; i < 8; i++) s[i / 4][i % 4] = 0;
+#pragma unroll
+    for (int k = 0; k < BOXES * 4; k += 4) {
+        uint32_t box = tile + k / 4 * S::WIDE, f[4][4];
+        if (k % 12 == 0) wait(k / 12);
+#pragma unroll
+        for (int i = 0; i < 2 * S::BLOCKS; i++) {
+            if (S::BLOCKS == 2)
+                load_b(f[i], box, first, i);
+            else
+                load_matrix(f[i], box + box_chunk(first + lane % 8, 4 * i + lane / 8));
+        }
+#pragma unroll
+        for (int i = 0; i < 2 * S::BLOCKS; i++) {
+            mma_k16(s[0], q[S::BLOCKS == 2 ? k + i : k + 2 * i], f[i][0], f[i][1]);
+            mma_k16(s[1], q[S::BLOCKS == 2 ? k + i : k + 2 * i + 1], f[i][2], f[i][3]);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < 4 && S::BLOCKS == 1; i++) s[0][i] += s[1][i];
 }
 
-/* Earlier results before tile j; keep: what they are multiplied by. */
-__device__ static void keep_results(const struct spread &b, float (&o)[16], int j,
+/* Masks tokens from `left` on; leaves the largest score of this warp's tokens in each[]. */
+template <int PAGES>
+__device__ static void mask_scores(spread_state<PAGES> *state, float (&s)[2][4], int left)
+{
+    enum { BLOCKS = spread_shape<PAGES>::BLOCKS };
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    float most[2] = {-INFINITY, -INFINITY};
+#pragma unroll
+    for (int i = 0; i < BLOCKS * 4; i++) {
+        float *x = &s[i / 4][i % 4];
+        if ((warp * BLOCKS + i / 4) * 8 + lane % 4 * 2 + i % 2 >= left) *x = -INFINITY;
+        most[i / 2 % 2] = fmaxf(most[i / 2 % 2], *x);
+    }
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        float m = quad_max(most[r]);
+        if (lane % 4 == 0) state->each[lane / 4 + 8 * r][warp] = m;
+    }
+}
+
+/* Weights of this warp's tokens into shared memory; keep: what earlier results are multiplied by.
+ */
+template <int PAGES>
+__device__ static void weigh_scores(spread_state<PAGES> *state, const float (&s)[2][4], float scale,
                                     struct row_state (&row)[2], float (&keep)[2])
 {
-    for (int r = 0; r < 2; r++)
-        keep[r] = raise_row(&row[r], b.state->most[j][first_head() + 8 * r], b.a.scale);
-    wgmma_wait<0>();
+    enum { BLOCKS = spread_shape<PAGES>::BLOCKS };
+    int lane = threadIdx.x % 32, first = threadIdx.x / 32 * 8 * BLOCKS;
 #pragma unroll
-    for (int i = 0; i < 16; i++) o[i] *= keep[i / 2 % 2];
-}
-
-/* o = o * keep + weights values over the round's tiles, in order. */
-__device__ static void mix_tiles(const struct spread &b, float (&o)[16], int tiles, int round,
-                                 const struct round_state &f, struct row_state (&row)[2])
-{
-    barrier_wait(smem_of(&b.state->values), round & 1);
-    for (int j = 0; j < tiles; j++) {
-        float keep[2] = {1, 1};
-        if (f.change) keep_results(b, o, j, row, keep);
-        if (j != (int)b.rank) barrier_wait(smem_of(&b.state->weighed[j]), round & 1);
-        for (int r = 0; r < 2; r++)
-            row[r].sum = fmaf(row[r].sum, keep[r], b.state->sum[j][first_head() + 8 * r]);
-        wgmma_publish();
-        mix_tile(b, o, j);
-    }
-    wgmma_wait<0>();
-    for (int r = 0; r < 2; r++) row[r].largest = f.last[r];
-}
-
-__device__ static void put_result(const struct spread &b, const float (&o)[16],
-                                  const struct row_state (&row)[2])
-{
-    int head = b.part.head + first_head(), column = (int)b.rank * COLUMNS;
+    for (int r = 0; r < 2; r++) {
+        int head = lane / 4 + 8 * r;
+        float most = state->each[head][0];
 #pragma unroll
-    for (int i = 0; i < 16; i += 8) {
-        put_columns(b.a, b.part, head, column + i / 4 * 8, row[0].sum, o[i], o[i + 1], o[i + 4],
-                    o[i + 5]);
-        put_columns(b.a, b.part, head + 8, column + i / 4 * 8, row[1].sum, o[i + 2], o[i + 3],
-                    o[i + 6], o[i + 7]);
-    }
-    for (int r = 0; r < 2 && threadIdx.x % 4 == 0; r++) /* the same from each block */
-        if (head + 8 * r < b.a.heads && !b.part.single)
-            b.a.stat[(int64_t)b.part.number * b.a.heads + head + 8 * r] =
-                make_float2(row[r].largest, row[r].sum);
-}
-
-__device__ static void run_workers(const struct spread &b)
-{
-    struct row_state row[2] = {{-INFINITY, 0}, {-INFINITY, 0}};
-    float o[16] = {}, s[32], most[2];
-    int round = 0;
-    cluster_wait(); /* all barriers are there */
-    wait_for_launch_before();
-    for (int token = b.part.begin; token < b.part.end; token += SPREAD * TOKENS, round++) {
-        int left = b.part.end - token - (int)b.rank * TOKENS, tiles = tiles_of(b, token);
-        if (round > 0) cluster_meet(); /* nobody needs the last round's scores and weights */
-        auto wait_full = [&](int u) { barrier_wait(smem_of(&b.state->full[u]), round & 1); };
-        if (left <= 0) { /* what comes here all the same must be there before weights come */
-            for (int u = 0; u < GROUPS; u++) wait_full(u);
-        } else {
-            begin_scores(s, b.base, b.base + QUERY_BYTES, wait_full);
-            wgmma_wait<0>();
-            mask_tile(s, left, most);
-            tell_most(b, most);
+        for (int w = 1; w < WARPS; w++) most = fmaxf(most, state->each[head][w]);
+        keep[r] = raise_row(&row[r], most, scale);
+        row[r].sum *= keep[r];
+#pragma unroll
+        for (int j = 0; j < BLOCKS; j++) {
+            float p0 = mla_exp2(fmaf(s[j][2 * r], scale, -row[r].largest));
+            float p1 = mla_exp2(fmaf(s[j][2 * r + 1], scale, -row[r].largest));
+            row[r].sum += p0 + p1;
+            *(uint32_t *)&state->weight[head][first + j * 8 + lane % 4 * 2] = pack_pair(p0, p1);
         }
-        cluster_meet(); /* all know the largest scores; this block's queries and tile are used */
-        struct round_state f = follow_most(b, tiles, row);
-        if (left > 0) weigh_own(b, s, f.own);
-        mix_tiles(b, o, tiles, round, f, row);
     }
-    put_result(b, o, row);
+}
+
+/* o [16, 64] = o * keep + weights values, of this warp's columns: a box. */
+template <int PAGES>
+__device__ static void mix_tile(spread_state<PAGES> *state, float (&o)[8][4],
+                                const float (&keep)[2], uint32_t tile)
+{
+    typedef spread_shape<PAGES> S;
+    int lane = threadIdx.x % 32;
+    uint32_t box = tile + threadIdx.x / 32 * S::WIDE;
+#pragma unroll
+    for (int i = 0; i < 32; i++) o[i / 4][i % 4] *= keep[i / 2 % 2];
+#pragma unroll
+    for (int k = 0; k < S::TILE; k += 16) {
+        uint32_t p[4], f[4][4];
+        load_matrix(p, smem_of(&state->weight[lane % 16][k + lane / 16 * 8]));
+#pragma unroll
+        for (int c = 0; c < 4; c++) load_b_turned(f[c], box, k, c);
+#pragma unroll
+        for (int c = 0; c < 4; c++) {
+            mma_k16(o[2 * c], p, f[c][0], f[c][1]);
+            mma_k16(o[2 * c + 1], p, f[c][2], f[c][3]);
+        }
+    }
+}
+
+/* ---- a chunk ---- */
+
+/* Of the row's only chunk: the result itself. */
+__device__ static void put_row(const struct spread &b, int row, const float (&o)[8][4],
+                               const float (&sum)[2])
+{
+    const struct decode_part part = {row, 0, 0, 0, 0, true};
+    int head = first_of(b) + threadIdx.x % 32 / 4;
+#pragma unroll
+    for (int i = 0; i < 16; i += 2) {
+        const float *x = &o[i % 8][i / 8 * 2], *y = &o[i % 8 + 1][i / 8 * 2];
+        put_columns(b.a, part, head + i / 8 * 8, threadIdx.x / 32 * BOX_COLUMNS + i % 8 * 8,
+                    sum[i / 8], x[0], x[1], y[0], y[1]);
+    }
+}
+
+/* A chunk's sums: warp w has letters 4 w to 4 w + 3 of eight heads, and those of the other eight.
+ */
+__device__ static void post_sums(struct letter *letters, const float (&o)[8][4], int heads)
+{
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+#pragma unroll
+    for (int i = 0; i < 16; i += 2) {
+        const float *x = &o[i % 8][i / 8 * 2], *y = &o[i % 8 + 1][i / 8 * 2];
+        float4 v = trade_columns(x[0], x[1], y[0], y[1]);
+        struct letter *to = &letters[i / 8 * (LETTERS / 2) + warp * 4 + i % 8 / 2];
+        if (i / 8 * 8 < heads) post(&to->sums[lane], v);
+    }
+}
+
+template <int PAGES>
+__device__ static void put_chunk(const struct spread &b, spread_state<PAGES> *state,
+                                 const struct chunk &c, struct letter *letters,
+                                 const float (&o)[8][4], const struct row_state (&row)[2])
+{
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int heads = (int)b.a.heads - first_of(b);
+    float sum[2];
+    if (c.of > 1) post_sums(letters, o, heads);
+    for (int r = 0; r < 2; r++) {
+        float x = quad_sum(row[r].sum);
+        if (lane % 4 == 0) state->each[lane / 4 + 8 * r][warp] = x;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const float *each = state->each[lane / 4 + 8 * r];
+        struct letter *to = &letters[r * (LETTERS / 2) + warp * 4 + lane % 4];
+        sum[r] = each[0];
+#pragma unroll
+        for (int w = 1; w < WARPS; w++) sum[r] += each[w];
+        if (c.of > 1 && 8 * r < heads) post(&to->stat[lane / 4], row[r].largest, sum[r]);
+    }
+    if (c.of == 1) put_row(b, c.row, o, sum);
+}
+
+/* The tile that takes the place of one that all warps are done with. */
+template <int PAGES>
+__device__ static void copy_next(const struct spread &b, spread_state<PAGES> *state,
+                                 const struct chunk &c, int token, int stage)
+{
+    publish_to_copies();
+    __syncthreads();
+    copy_pages<PAGES>(b, state, c, token, stage);
+    if (!copy_rest<PAGES>(b, c, token, stage)) return;
+    copy_wait<0>();
+    __syncthreads();
+}
+
+/* Queries and the first tiles are there, or their barriers wait for them. *count: tiles of the
+ * block so far. */
+template <int PAGES>
+__device__ static void work_chunk(const struct spread &b, spread_state<PAGES> *state,
+                                  const struct chunk &c, struct letter *letters, int *count)
+{
+    typedef spread_shape<PAGES> S;
+    uint32_t q[BOXES * 4][4];
+    float o[8][4] = {};
+    struct row_state row[2] = {{-INFINITY, 0}, {-INFINITY, 0}};
+#pragma unroll
+    for (int k = 0; k < BOXES * 4; k++)
+        load_a(q[k], b.base + S::QUERY + k / 4 * QUERY_BOX, 0, k % 4);
+#pragma unroll 1
+    for (int token = c.begin; token < c.end; token += S::TILE, ++*count) {
+        int stage = *count % S::STAGES, next = token + S::STAGES * S::TILE;
+        uint32_t tile = b.base + stage * S::STAGE, phase = *count / S::STAGES & 1;
+        float s[2][4], keep[2];
+        score_tile<PAGES>(s, q, tile,
+                          [&](int u) { barrier_wait(smem_of(&state->full[stage][u]), phase); });
+        mask_scores<PAGES>(state, s, c.end - token);
+        __syncthreads();
+        weigh_scores<PAGES>(state, s, b.a.scale, row, keep);
+        __syncthreads();
+        mix_tile<PAGES>(state, o, keep, tile);
+        if (next < c.end) copy_next<PAGES>(b, state, c, next, stage);
+    }
+    put_chunk<PAGES>(b, state, c, letters, o, row);
 }
 
 /* ---- all ---- */
 
-/* The block that comes last with its part of the row merges the 32 columns. */
-__device__ static void merge_row(const struct spread &b)
-{
-    enum { LANES = COLUMNS / 4, NEXT = THREADS / LANES };
-    int blocks = ((int)b.a.heads + TALL - 1) / TALL, end = min(b.part.head + TALL, (int)b.a.heads);
-    uint32_t *count = &mla_arrivals[(b.part.row * blocks + b.part.head / TALL) * SPREAD + b.rank];
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        b.state->last = atomicAdd(count, 1) == (uint32_t)b.parts - 1;
-        if (b.state->last) atomicExch(count, 0);
-        __threadfence();
-    }
-    __syncthreads();
-    if (!b.state->last) return;
-    mla_merge_few<TALL / NEXT>(b.a, b.part.row, b.part.row * (int)b.a.most, b.parts,
-                               b.part.head + (int)threadIdx.x / LANES, NEXT, end,
-                               (int)b.rank * COLUMNS + (int)threadIdx.x % LANES * 4);
-}
-
-/* Clusters are parts of rows, a->most a row, the blocks of heads of one part side by side. */
-__device__ static struct spread find_spread(const struct mla_attend &a,
-                                            const struct decode_maps &maps, uint32_t base,
-                                            struct spread_state *state)
-{
-    int item = blockIdx.x / SPREAD, blocks = ((int)a.heads + TALL - 1) / TALL;
-    int number = item / blocks, row = number / (int)a.most, seen = (int)mla_seen(a, row);
-    int tokens = (int)mla_part_tokens(seen), begin = (number - row * (int)a.most) * tokens;
-    struct decode_part part = {
-        row,           number, item % blocks * TALL, min(begin, seen), min(begin + tokens, seen),
-        tokens >= seen};
-    return {a,    maps,           part,  (int)mla_parts(seen),
-            base, cluster_rank(), state, a.weights + (int64_t)item * SPREAD * SENT_BYTES};
-}
-
-__device__ static void make_barriers(struct spread_state *state)
-{
-    for (int u = 0; u < GROUPS; u++) barrier_init(smem_of(&state->full[u]), COPIERS + 1);
-    barrier_init(smem_of(&state->values), COPIERS);
-    for (int j = 0; j < SPREAD; j++) barrier_init(smem_of(&state->weighed[j]), 1);
-    barrier_publish();
-}
-
 /* A row that sees nothing is zeros. */
-__device__ static void clear_row(const struct spread &b)
+__device__ static void clear_row(const struct spread &b, int row)
 {
-    uint4 *y = (uint4 *)(b.a.y + (b.part.row * b.a.heads + b.part.head) * LATENT);
-    int heads = min((int)b.a.heads - b.part.head, (int)TALL);
+    int heads = min((int)b.a.heads - first_of(b), (int)HEADS);
+    uint4 *y = (uint4 *)(b.a.y + (row * b.a.heads + first_of(b)) * LATENT);
+    for (int i = threadIdx.x; i < heads * LATENT / 8; i += THREADS) y[i] = make_uint4(0, 0, 0, 0);
+}
+
+/* Begins to copy what a chunk needs first; the latents do not wait for the launch before: the cache
+ * was written before that one began. The block's first queries come already. */
+template <int PAGES>
+__device__ static void begin_chunk(const struct spread &b, spread_state<PAGES> *state,
+                                   const struct chunk &c, int count, bool queries)
+{
+    typedef spread_shape<PAGES> S;
+    int end = min(c.end, c.begin + S::STAGES * S::TILE);
+#pragma unroll 1
+    for (int n = 0; c.begin + n * S::TILE < end; n++)
+        copy_pages<PAGES>(b, state, c, c.begin + n * S::TILE, (count + n) % S::STAGES);
     wait_for_launch_before();
-    for (int i = threadIdx.x; b.rank == 0 && i < heads * LATENT / 8; i += THREADS)
-        y[i] = make_uint4(0, 0, 0, 0);
+    if (queries) {
+        copy_wait<0>(); /* of a chunk that was none */
+        copy_queries<PAGES>(b, c.row);
+    }
+#pragma unroll 1
+    for (int n = 0; c.begin + n * S::TILE < end; n++)
+        (void)copy_rest<PAGES>(b, c, c.begin + n * S::TILE, (count + n) % S::STAGES);
+    copy_wait<0>();
+    __syncthreads();
+}
+
+/* Chunks of the block; the last one that is not empty. */
+template <int PAGES>
+__device__ static struct chunk work_chunks(const struct spread &b, spread_state<PAGES> *state,
+                                           int items)
+{
+    struct chunk last = {};
+    int count = 0;
+    if (threadIdx.x >= THREADS - ASKERS) { /* the first queries need not know the row's length */
+        wait_for_launch_before();
+        copy_queries<PAGES>(b, row_of(b, blockIdx.y));
+        copy_commit();
+    }
+#pragma unroll 1
+    for (int item = blockIdx.y; item < items; item += gridDim.y) {
+        struct chunk c = find_chunk(b, item);
+        publish_to_copies();
+        __syncthreads(); /* barriers are there; nobody needs the last chunk's tiles and queries */
+        if (c.seen > 0 && c.begin < c.end) {
+            begin_chunk<PAGES>(b, state, c, count, item != blockIdx.y);
+            count_chunks(b, &c); /* not before: the latents are on their way meanwhile */
+            work_chunk<PAGES>(b, state, c, letters_of(mla_mail, item), &count);
+            last = c;
+        } else {
+            wait_for_launch_before();
+            if (c.seen == 0 && c.number == 0) clear_row(b, c.row);
+        }
+    }
+    copy_wait<0>();
+    __syncthreads(); /* nobody needs the tiles */
+    return last;
 }
 
 #endif
 
+template <int PAGES>
 __global__ static void __launch_bounds__(THREADS, 1)
     decode_spread(const struct mla_attend a, const __grid_constant__ struct decode_maps maps)
 {
 #if WGMMA_HERE
+    typedef spread_shape<PAGES> S;
     extern __shared__ char shared[];
-    enum { STATE = VALUES + SPREAD * NARROW_BYTES };
-    struct spread_state *state = (struct spread_state *)(shared + STATE);
+    spread_state<PAGES> *state = (spread_state<PAGES> *)(shared + S::STATE);
+    struct spread_heap *heap = (struct spread_heap *)shared;
+    const struct spread b = {a, maps, smem_of(shared)};
+    int items = (int)(a.rows * a.places);
     if (smem_of(shared) % 1024) __trap(); /* the swizzle counts from there */
     let_next_launch();
-    if (threadIdx.x == 0) make_barriers(state);
-    if (threadIdx.x == WORKERS) {
+    if (threadIdx.x == 32) { /* a warp that has no queries to copy, and no row to find at once */
+        for (int i = 0; i < S::STAGES * THIRDS; i++) barrier_init(smem_of(&state->full[0][i]), 1);
+        barrier_publish();
         fetch_map(&maps.tile);
-        fetch_map(&maps.query);
-        fetch_map(&maps.rope);
-        fetch_map(&maps.narrow);
     }
-    const struct spread b = find_spread(a, maps, smem_of(shared), state);
-    __syncthreads();
-    cluster_arrive();
-    if (b.part.begin >= b.part.end) {
-        cluster_wait();
-        if (b.parts == 0 && b.part.number == b.part.row * a.most) clear_row(b);
-        return;
+    const struct chunk last = work_chunks<PAGES>(b, state, items);
+    int done = last.row * (int)a.places + last.number;
+    /* Most blocks have no other, and need not find it again. */
+    if (last.of > 1) merge_row(b, heap, last, letters_of(mla_mail, done - last.number));
+#pragma unroll 1
+    for (int item = blockIdx.y; item + (int)gridDim.y < items; item += gridDim.y) {
+        struct chunk c = find_chunk(b, item);
+        count_chunks(b, &c);
+        __syncthreads(); /* nobody needs the heap */
+        if (c.begin < c.end && c.of > 1 && item != done)
+            merge_row(b, heap, c, letters_of(mla_mail, item - c.number));
     }
-    if (threadIdx.x < WORKERS)
-        run_workers(b);
-    else
-        run_copiers(b);
-    cluster_meet(); /* nobody sends to a block that has ended, or out of it */
-    if (b.parts > 1) merge_row(b);
 #else
     __trap(); /* mla_decode_has_wgmma() said no */
 #endif
 }
 
-struct decode_variant mla_variant_spread(void)
+struct decode_variant mla_variant_spread64(void)
 {
-    return {"64 heads, 16 blocks a part", decode_spread, THREADS, SHARED, SPREAD};
+    return {decode_spread<1>, THREADS, SPREAD_SHARED(1)};
+}
+
+struct decode_variant mla_variant_spread128(void)
+{
+    return {decode_spread<2>, THREADS, SPREAD_SHARED(2)};
 }

@@ -1,186 +1,150 @@
-/* mla_decode_spread.cuh: what lies where in a block of gpu/mla_decode_spread.cu, and the work of
- * its copiers. Private to it. */
+/* mla_decode_spread.cuh: what lies where in a block of gpu/mla_decode_spread.cu, the work it has,
+ * and how queries and latents come. Private to it. */
 #ifndef ASSAY_GPU_MLA_DECODE_SPREAD_CUH
 #define ASSAY_GPU_MLA_DECODE_SPREAD_CUH
 
 #include "gpu/mla_decode_sm90.cuh"
 
 enum {
-    SPREAD = 16, /* blocks, tiles at once */
-    COLUMNS = LATENT / SPREAD,
-    NARROW_ROW = COLUMNS * 2,           /* bytes of values of a token */
-    NARROW_BYTES = TOKENS * NARROW_ROW, /* and of a tile */
-    SUM_BYTES = TALL * 4,
-    SENT_BYTES = MLA_SENT_BYTES, /* of a tile: weights, sums */
-    ALL = (1 << SPREAD) - 1,     /* blocks of the cluster */
-    WORKERS = 128,
-    COPIERS = 128,
-    THREADS = WORKERS + COPIERS,
+    HEADS = 16, /* of a block */
+    WARPS = 8,
+    THREADS = WARPS * 32,
+    ASKERS = 128, /* threads that copy the queries: the last ones */
+    THIRDS = 3,   /* of a tile, three boxes each */
+    QUERY_BOX = HEADS * BOX_ROW,
+};
+static_assert(BOXES == THIRDS * 3 && LATENT == WARPS * BOX_COLUMNS, "a warp's values are a box");
+
+/* A tile is PAGES times 64 tokens. */
+template <int PAGES> struct spread_shape {
+    enum {
+        TILE = PAGES * TOKENS,
+        STAGES = PAGES == 1 ? 2 : 1,
+        BLOCKS = TILE / (8 * WARPS), /* of eight tokens, that a warp scores */
+        WIDE = PAGES * BOX,          /* bytes of a box */
+        STAGE = BOXES * WIDE,
+        QUERY = STAGES * STAGE, /* where queries begin */
+        STATE = QUERY + BOXES * QUERY_BOX,
+        WEIGHT_ROW = TILE + 8, /* padded: eight rows touch all banks */
+    };
 };
 
-/* Behind queries and the tile, in whose place the weights of all tiles come, and the values. */
-struct spread_state {
-    uint64_t full[GROUPS];               /* queries and tile, by groups */
-    uint64_t values;                     /* of all tiles */
-    uint64_t weighed[SPREAD];            /* weights of the other tiles */
-    float most[SPREAD][TALL];            /* largest scores of a tile */
-    alignas(16) float sum[SPREAD][TALL]; /* sums of its weights */
-    bool last;
+/* Behind tiles and queries. */
+template <int PAGES> struct spread_state {
+    bf16 weight[HEADS][spread_shape<PAGES>::WEIGHT_ROW];
+    alignas(16) float each[HEADS][WARPS]; /* largest scores, then sums of weights, of a warp */
+    uint64_t full[spread_shape<PAGES>::STAGES][THIRDS];
 };
 
-enum {
-    VALUES = QUERY_BYTES + TILE_BYTES,
-    SHARED = VALUES + SPREAD * NARROW_BYTES + (int)sizeof(struct spread_state)
-};
-static_assert(SHARED <= 232448, "more than a block may have");
-static_assert(WEIGHT_BYTES + SUM_BYTES <= SENT_BYTES, "what is sent of a tile");
-static_assert(SPREAD * WEIGHT_BYTES <= VALUES, "the weights lie where queries and tile were");
+#define SPREAD_SHARED(PAGES) (spread_shape<PAGES>::STATE + (int)sizeof(spread_state<PAGES>))
+static_assert(SPREAD_SHARED(1) <= 232448 && SPREAD_SHARED(2) <= 232448,
+              "more than a block may have");
 
 #if WGMMA_HERE
 
-/* What all threads know of the block's part. */
 struct spread {
     const struct mla_attend &a;
     const struct decode_maps &maps;
-    struct decode_part part;
-    int parts; /* of the row */
-    uint32_t base, rank;
-    struct spread_state *state;
-    char *weights; /* of the part's tiles, for the other blocks */
+    uint32_t base;
 };
 
-/* Tiles of the round that begins at `token`. */
-__device__ static inline int tiles_of(const struct spread &b, int token)
+/* What a block works on: tokens [begin, end) of what `row` sees. */
+struct chunk {
+    int row, number, of; /* in the row; of how many, once count_chunks() has said */
+    int seen, begin, end;
+    struct decode_row found;
+};
+
+/* The first of the block's heads. */
+__device__ static inline int first_of(const struct spread &b)
 {
-    return min((b.part.end - token + TOKENS - 1) / TOKENS, (int)SPREAD);
+    return (int)blockIdx.x * HEADS;
 }
 
-/* The entry of a token whose tile the copy engine can bring; -1: it cannot. */
-__device__ static inline int whole_tile(const struct spread &b, const struct decode_row &row,
-                                        int token)
+/* Items are chunks of rows in order, a.places a row. */
+__device__ static inline int row_of(const struct spread &b, int item)
+{
+    return b.a.rows == 1 ? 0 : item / (int)b.a.places;
+}
+
+__device__ static inline struct chunk find_chunk(const struct spread &b, int item)
+{
+    int row = row_of(b, item), number = item - row * (int)b.a.places;
+    struct decode_row found = find_row(b.a, row);
+    int seen = (int)mla_seen(b.a, row);
+    int tokens = (int)mla_chunk_tokens(seen, b.a.unit), begin = number * tokens;
+    return {row, number, 0, seen, min(begin, seen), min(begin + tokens, seen), found};
+}
+
+__device__ static inline void count_chunks(const struct spread &b, struct chunk *c)
+{
+    c->of = (int)mla_chunks(c->seen, b.a.unit);
+}
+
+/* Can the copy engine bring these 64 tokens? */
+__device__ static inline bool whole_page(const struct spread &b, const struct chunk &c, int token)
+{
+    return b.maps.paged && token + TOKENS <= min(c.end, c.found.span);
+}
+
+/* The entry where they lie. */
+__device__ static inline int page_entry(const struct spread &b, const struct chunk &c, int token)
 {
     int size = (int)b.a.keys.block;
-    if (!b.maps.paged || token + TOKENS > min(b.part.end, row.span)) return -1;
-    return row.table[token / size] * size + token % size;
+    if (size == TOKENS) return c.found.table[token / TOKENS] * TOKENS;
+    return c.found.table[token / size] * size + token % size;
 }
 
-/* Begins to copy this block's tile; the leader says what else each group brings. */
-__device__ static inline void copy_own_tile(const struct spread &b, const struct decode_row &row,
-                                            int token, bool leads)
+/* Begins to copy the whole pages of the tile at `token`: warp w box w, the first warp also the last
+ * box; a lane a page. */
+template <int PAGES>
+__device__ static inline void copy_pages(const struct spread &b, spread_state<PAGES> *state,
+                                         const struct chunk &c, int token, int stage)
 {
-    uint32_t tile = b.base + QUERY_BYTES;
-    int entry = token < b.part.end ? whole_tile(b, row, token) : -1;
-    for (int u = 0; u < GROUPS && leads; u++) {
-        uint32_t full = smem_of(&b.state->full[u]);
-        barrier_expect(full, group_boxes(u) * BOX * (entry < 0 ? 1 : 2));
-        if (entry >= 0) copy_group(b.maps, tile, u, entry, full);
+    typedef spread_shape<PAGES> S;
+    int page = threadIdx.x % 32, pages = 0;
+    for (int i = 0; i < PAGES; i++) pages += whole_page(b, c, token + i * TOKENS);
+    if (threadIdx.x < THIRDS)
+        barrier_expect(smem_of(&state->full[stage][threadIdx.x]), pages * 3 * BOX);
+    if (page >= PAGES || !whole_page(b, c, token + page * TOKENS)) return;
+    int entry = page_entry(b, c, token + page * TOKENS);
+    for (int box = threadIdx.x / 32; box < BOXES; box += WARPS)
+        copy_box(&b.maps.tile, b.base + stage * S::STAGE + box * S::WIDE + page * BOX,
+                 box * BOX_COLUMNS, entry, smem_of(&state->full[stage][box / 3]));
+}
+
+/* And the others, by all threads. Are there any? */
+template <int PAGES>
+__device__ static inline bool copy_rest(const struct spread &b, const struct chunk &c, int token,
+                                        int stage)
+{
+    typedef spread_shape<PAGES> S;
+    bool any = false;
+#pragma unroll 1
+    for (int i = 0; i < PAGES; i++) {
+        struct decode_source<TOKENS, THREADS> source;
+        if (whole_page(b, c, token + i * TOKENS)) continue;
+        find_entries(b.a, c.found, token + i * TOKENS, c.end, &source);
+        copy_tile(b.a, b.base + stage * S::STAGE + i * BOX, S::WIDE, source);
+        any = true;
     }
-    if (entry < 0) {
-        struct decode_source<TOKENS, COPIERS> source;
-        find_entries(b.a, row, token, b.part.end, &source);
-        copy_tile(b.a, tile, BOX, source);
-    }
-    for (int u = 0; u < GROUPS; u++) barrier_arrive_copied(smem_of(&b.state->full[u]));
+    copy_commit();
+    return any;
 }
 
-/* Values of a tile that is not whole: 32 columns of each token, swizzled as the narrow operand. */
-__device__ static inline void copy_narrow(const struct spread &b, const struct decode_row &row,
-                                          int token, uint32_t to)
+/* Begins to copy the queries of a row; zeros where there is none. */
+template <int PAGES> __device__ static inline void copy_queries(const struct spread &b, int row)
 {
-    int chunk = threadIdx.x % 4;
-    for (int r = threadIdx.x % COPIERS / 4; r < TOKENS; r += COPIERS / 4) {
-        int j = token + r;
-        int64_t entry = 0;
-        if (j < b.part.end) {
-            uint32_t slot = (uint32_t)(j < row.span ? j : row.extra[j - row.span]);
-            uint32_t size = (uint32_t)b.a.keys.block;
-            entry = row.table[slot / size] * b.a.keys.block + slot % size;
-        }
-        const bf16 *from = b.a.keys.key + entry * b.a.keys.step + b.rank * COLUMNS + chunk * 8;
-        copy16(to + r * NARROW_ROW + ((chunk ^ (r / 2 % 4)) << 4), from, j < b.part.end);
-    }
-}
-
-/* Begins to copy this block's columns of all tiles of the round. Each of the first threads asks
- * for one tile; what none can ask for, all copy. */
-__device__ static inline void copy_values(const struct spread &b, const struct decode_row &row,
-                                          int token)
-{
-    uint32_t values = smem_of(&b.state->values);
-    int mine = threadIdx.x % COPIERS, tiles = tiles_of(b, token);
-    if (mine < tiles) {
-        int entry = whole_tile(b, row, token + mine * TOKENS);
-        if (entry >= 0) {
-            barrier_expect_more(values, NARROW_BYTES);
-            copy_box(&b.maps.narrow, b.base + VALUES + mine * NARROW_BYTES, (int)b.rank * COLUMNS,
-                     entry, values);
-        }
-    }
-    for (int j = 0; j < tiles; j++) {
-        int at = token + j * TOKENS;
-        if (b.maps.paged && at + TOKENS <= min(b.part.end, row.span)) continue;
-        copy_narrow(b, row, at, b.base + VALUES + j * NARROW_BYTES);
-    }
-    barrier_arrive_copied(values);
-}
-
-/* One box of the queries, to all blocks; of heads that there are none come those of the next row.
- */
-__device__ static inline void copy_queries(const struct spread &b)
-{
-    int row = b.part.row * (int)b.a.heads + b.part.head, box = (int)b.rank;
-    for (int u = 0; u < GROUPS; u++) {
-        uint32_t full = smem_of(&b.state->full[u]);
-        if (box < group_box(u) || box >= group_box(u) + group_boxes(u)) continue;
-        if (u == 0)
-            copy_box_to(&b.maps.rope, b.base + box * BOX, 0, row, full, ALL);
-        else
-            copy_box_to(&b.maps.query, b.base + box * BOX, box * BOX_COLUMNS, row, full, ALL);
-    }
-}
-
-/* Bytes of weights of a tile, of the heads that there are. */
-__device__ static inline int weight_bytes(const struct spread &b)
-{
-    return min((int)b.a.heads - b.part.head, (int)TALL) * BOX_ROW;
-}
-
-/* The barriers of the round's tiles wait for what the other blocks will send. */
-__device__ static inline void expect_weights(const struct spread &b, int tiles)
-{
-    int j = threadIdx.x % COPIERS;
-    if (j < tiles && j != (int)b.rank)
-        barrier_expect(smem_of(&b.state->weighed[j]), weight_bytes(b) + SUM_BYTES);
-}
-
-/* The other blocks' barriers are there, and the queries. */
-__device__ static inline void ready_for_queries(void)
-{
-    cluster_wait();
-    wait_for_launch_before();
-    proxies_meet();
-}
-
-/* The first round's latents do not wait for the launch before: the cache was written before that
- * one began. */
-__device__ static inline void run_copiers(const struct spread &b)
-{
-    int warp = threadIdx.x % COPIERS / 32;
-    bool leads = threadIdx.x % 32 == 0, first = true;
-    for (int token = b.part.begin; token < b.part.end; token += SPREAD * TOKENS) {
-        if (!first) cluster_meet();
-        expect_weights(b, tiles_of(b, token));
-        if (warp == 1) { /* queries and tile come side by side */
-            if (first) ready_for_queries();
-            if (leads) copy_queries(b);
-        }
-        struct decode_row row = find_row(b.a, b.part.row);
-        copy_own_tile(b, row, token + (int)b.rank * TOKENS, warp == 0 && leads);
-        if (first && warp != 1) ready_for_queries();
-        copy_values(b, row, token); /* last, as they are needed last */
-        cluster_meet();             /* largest scores */
-        first = false;
-    }
+    int chunk = threadIdx.x % 8, r = threadIdx.x / 8 % HEADS, head = first_of(b) + r;
+    bool valid = head < b.a.heads;
+    const bf16 *latent = b.a.q + row * b.a.q_row + (valid ? head : 0) * b.a.q_head;
+    const bf16 *rope = b.a.q_rope + row * b.a.rope_row + (valid ? head : 0) * b.a.rope_head;
+    uint32_t to = b.base + spread_shape<PAGES>::QUERY + box_chunk(r, chunk);
+    if (threadIdx.x < THREADS - ASKERS) return;
+#pragma unroll
+    for (int x = 0; x < BOXES; x++)
+        copy16(to + x * QUERY_BOX, (x < BOXES - 1 ? latent + x * BOX_COLUMNS : rope) + chunk * 8,
+               valid);
 }
 
 #endif

@@ -21,34 +21,29 @@ __host__ __device__ static constexpr int slot_at(int columns128, int columns8, i
     return ((columns128 * 16 + columns8) * 128 + thread) * 4;
 }
 
-/* Boxes that the copy engine brings: 64 entries of the cache by 64 or by 32 columns, 64 heads by 64
- * columns of the queries. paged: a tile of 64 tokens that begins at a multiple of 64 lies in one
- * block of the cache, and the first two may be used. once: tiles of the cache make room for others
- * in the far cache. */
+/* Boxes that the copy engine brings: 64 entries of the cache by 64 columns. paged: a tile of 64
+ * tokens that begins at a multiple of 64 lies in one block of the cache, and they may be used.
+ * once: tiles of the cache make room for others in the far cache. every_lane: as gpu->every_lane.
+ */
 struct decode_maps {
-    CUtensorMap tile, narrow, query, rope;
-    bool paged, once;
+    CUtensorMap tile;
+    bool paged, once, every_lane;
 };
 
 struct decode_variant {
-    const char *tactic;
     void (*kernel)(const struct mla_attend a, const struct decode_maps maps);
     int threads, shared;
-    int cluster; /* blocks that work together */
 };
 
-/* One block a part; sixteen blocks a part. */
+/* Parts (gpu/mla_split.h); chunks in tiles of 64 or of 128 tokens. */
 struct decode_variant mla_variant_parts(void);
-struct decode_variant mla_variant_spread(void);
+struct decode_variant mla_variant_spread64(void);
+struct decode_variant mla_variant_spread128(void);
 
 /* Puts the parts of mla_variant_parts() together; rows of one part are in y already. */
 enum err_code mla_decode_merge(struct gpu *g, const struct mla_attend *a, struct err *err) ERR_USED;
 
-/* What a block of mla_variant_spread() sends to the others: weights of 64 heads and tokens, their
- * sums. */
-enum { MLA_SENT_BYTES = 64 * 64 * 2 + 64 * 4 };
-
-/* A counter for each row and 64 heads of a launch, zero between launches. */
-enum { MLA_MEETINGS = 16384 };
+/* Blocks of a launch of chunks whose results there is room for: 18 MiB. */
+enum { MLA_MAIL = 512 };
 
 #endif

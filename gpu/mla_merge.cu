@@ -56,7 +56,7 @@ enum err_code mla_parts_new(struct gpu *g, struct mla_attend *a, struct err *err
 
 enum err_code mla_merge(struct gpu *g, const struct mla_attend *a, int done, struct err *err)
 {
-    const struct gpu_launch l = {
-        "mla_merge", "", dim3((unsigned)a->heads, (unsigned)a->rows), dim3(THREADS), 0, 1, true};
+    const struct gpu_launch l = {"mla_merge",   "", dim3((unsigned)a->heads, (unsigned)a->rows),
+                                 dim3(THREADS), 0,  true};
     return gpu_launch(g, &l, err, merge_parts, *a, done);
 }

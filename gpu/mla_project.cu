@@ -133,7 +133,7 @@ static enum err_code launch(struct gpu *g, const struct projection *p, struct er
                    err) != ERR_OK)
         return err->code;
     const struct gpu_launch l = {
-        "mla_project", TURNED ? "queries" : "values", grid, dim3(shape::THREADS), bytes, 1, true};
+        "mla_project", TURNED ? "queries" : "values", grid, dim3(shape::THREADS), bytes, true};
     return gpu_launch(g, &l, err, project_mma<ROWS, COLUMNS, TURNED>, *p);
 }
 

@@ -30,13 +30,6 @@ __device__ static inline uint64_t wgmma_operand(uint32_t at, uint32_t turned_ste
            (uint64_t)1 << 62;
 }
 
-/* Turned, of 32 columns: rows of 64 bytes with the 64-byte swizzle, aligned to 512 bytes. */
-__device__ static inline uint64_t wgmma_operand_narrow(uint32_t at)
-{
-    return (uint64_t)((at & 0x3ffff) >> 4) | (uint64_t)1 << 16 | (uint64_t)(512 >> 4) << 32 |
-           (uint64_t)2 << 62;
-}
-
 __device__ static inline void wgmma_begin(void)
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -81,6 +74,16 @@ __device__ static inline void wgmma_n64(float (&c)[32], uint64_t a, uint64_t b, 
                  : "l"(a), "l"(b), "r"(add));
 }
 
+/* The same, a [64, 16] in registers: its fragment's four words. */
+__device__ static inline void wgmma_n64(float (&c)[32], const uint32_t *a, uint64_t b, int add)
+{
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" WGMMA_N32
+                 "}, {%32,%33,%34,%35}, %36, p, 1, 1, 0;\n}"
+                 : WGMMA_D32(c, 0)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
+}
+
 /* c [64, 128] = a b^T + (add ? c : 0); a [64, 16], b [128, 16]. */
 __device__ static inline void wgmma_n128(float (&c)[64], uint64_t a, uint64_t b, int add)
 {
@@ -118,15 +121,6 @@ __device__ static inline void wgmma_n128_turned(float (&c)[64], uint64_t a, uint
     asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" WGMMA_N64
                  "}, %64, %65, 1, 1, 1, 0, 1;"
                  : WGMMA_D32(c, 0), WGMMA_D32(c, 32)
-                 : "l"(a), "l"(b));
-}
-
-/* c [64, 32] += a b; a [64, 16], b [16, 32] turned and narrow. */
-__device__ static inline void wgmma_n32_turned(float (&c)[16], uint64_t a, uint64_t b)
-{
-    asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {" WGMMA_N16
-                 "}, %16, %17, 1, 1, 1, 0, 1;"
-                 : WGMMA_D8(c, 0), WGMMA_D8(c, 8)
                  : "l"(a), "l"(b));
 }
 

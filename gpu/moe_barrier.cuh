@@ -39,6 +39,12 @@ __device__ static inline void barrier_arrive(uint32_t at)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
 }
 
+/* For `count` who would arrive. */
+__device__ static inline void barrier_arrive_many(uint32_t at, uint32_t count)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(count) : "memory");
+}
+
 /* Arrives, and lets the round wait for `bytes` of bulk copies too. */
 __device__ static inline void barrier_expect(uint32_t at, uint32_t bytes)
 {
@@ -50,6 +56,19 @@ __device__ static inline void barrier_expect(uint32_t at, uint32_t bytes)
 __device__ static inline void barrier_arrive_copied(uint32_t at)
 {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(at) : "memory");
+}
+
+/* Without waiting. */
+__device__ static inline bool barrier_is_done(uint32_t at, uint32_t phase)
+{
+    uint32_t done;
+    asm volatile("{\n\t.reg .pred p;\n\t"
+                 "mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
+                 "selp.u32 %0, 1, 0, p;\n\t}"
+                 : "=r"(done)
+                 : "r"(at), "r"(phase)
+                 : "memory");
+    return done;
 }
 
 __device__ static inline void barrier_wait(uint32_t at, uint32_t phase)

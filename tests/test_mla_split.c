@@ -1,5 +1,5 @@
-/* test_mla_split.c: the parts of a context cover it once, are whole pages, and depend on its length
- * alone. Kernels and host read the same header. */
+/* test_mla_split.c: the parts of a context, and its chunks, cover it once, are whole pages, and
+ * depend on its length alone. Kernels and host read the same header. */
 #include "tests/support.h"
 
 #include "gpu/mla_split.h"
@@ -46,6 +46,46 @@ static void most__is_reached_and_never_passed__up_to_a_context(void **state)
     }
 }
 
+static void chunks__cover_every_token_once__in_whole_units(void **state)
+{
+    (void)state;
+    for (uint32_t unit = 64; unit <= 4096; unit *= 2) {
+        for (uint32_t seen = 1; seen <= 20000; seen++) {
+            uint32_t tokens = mla_chunk_tokens(seen, unit), chunks = mla_chunks(seen, unit);
+            assert_true((chunks - 1) * tokens < seen);
+            assert_true(chunks * tokens >= seen);
+            assert_int_equal(tokens % unit, 0);
+            assert_in_range(chunks, 1, MLA_CHUNKED / unit);
+        }
+        assert_int_equal(mla_chunks(0, unit), 0);
+    }
+}
+
+static void chunks__are_one_unit__up_to_a_context(void **state)
+{
+    (void)state;
+    assert_int_equal(mla_chunk_tokens(1, 64), 64);
+    assert_int_equal(mla_chunk_tokens(MLA_CHUNKED, 64), 64);
+    assert_int_equal(mla_chunk_tokens(MLA_CHUNKED + 1, 64), 128);
+    assert_int_equal(mla_chunks(MLA_CHUNKED, 64), 64);
+    assert_int_equal(mla_chunks(MLA_CHUNKED, 128), 32);
+    assert_int_equal(mla_chunks(INT32_MAX, 128), 32);
+    assert_true((int64_t)mla_chunk_tokens(INT32_MAX, 128) * 32 >= INT32_MAX);
+}
+
+static void most_chunks__are_reached_and_never_passed__up_to_a_context(void **state)
+{
+    (void)state;
+    for (uint32_t unit = 64; unit <= 4096; unit *= 2) {
+        int64_t largest = 0;
+        for (uint32_t context = 0; context <= 20000; context++) {
+            uint32_t chunks = mla_chunks(context, unit);
+            if (chunks > largest) largest = chunks;
+            assert_int_equal(mla_chunks_most(context, unit), largest);
+        }
+    }
+}
+
 static void parts__do_not_overflow__at_the_longest_context(void **state)
 {
     (void)state;
@@ -62,6 +102,9 @@ int main(void)
         cmocka_unit_test(parts__are_none__where_nothing_is_seen),
         cmocka_unit_test(most__is_reached_and_never_passed__up_to_a_context),
         cmocka_unit_test(parts__do_not_overflow__at_the_longest_context),
+        cmocka_unit_test(chunks__cover_every_token_once__in_whole_units),
+        cmocka_unit_test(chunks__are_one_unit__up_to_a_context),
+        cmocka_unit_test(most_chunks__are_reached_and_never_passed__up_to_a_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,13 +35,14 @@ struct moe_size {
 
 /* It is chosen for more than `over` and up to `upto` rows an expert on average, and where `when`
  * holds. */
-enum moe_when { MOE_ALWAYS, MOE_FEW, MOE_MANY };
+enum moe_when { MOE_ALWAYS, MOE_FEW, MOE_MANY, MOE_NARROW };
 struct moe_variant {
     const char *name; /* of --tactic moe=NAME */
     enum moe_kernel kernel;
     int32_t cap; /* rows of a tile at most */
     enum moe_strips_by strips;
-    bool apart; /* w13 and w2 in two launches, though the kernel can do both in one */
+    bool apart;  /* w13 and w2 in two launches, though the kernel can do both in one */
+    bool gather; /* w13 takes its rows from where they are, though a copy in order reads faster */
     int64_t over, upto;
     enum moe_when when;
 };
@@ -52,18 +53,23 @@ struct moe_variant {
  * end of a kernel costs less than the counters, 59 us against 64 for one token. Two strips of w13
  * at once, where it then still has two tasks for every block: 256 tokens 2323 us against 2401, 16
  * tokens 646 against 657; of a shard of 256 columns, 256 tokens 309 against 317, but 64 tokens 225
- * against 221, 16 tokens 115 against 100. */
+ * against 221, 16 tokens 115 against 100.
+ * Gather: taking 4096 tokens' rows from where they are costs 40 us for every 256 rows of w13, the
+ * copy 183 us once: of a shard of 256 columns 748 us against 845, of all 2048 columns 5150 against
+ * 4700. With 43 rows an expert instead of 85 both take the same, 670 us; with 10 it is 608 us
+ * against 525. */
 static const struct moe_variant moe_variants[] = {
-    {"apart8", MOE_STREAM, 8, MOE_ONE, true, 0, 6, MOE_FEW},
-    {"two8", MOE_STREAM, 8, MOE_TWO, false, 0, 6, MOE_MANY},
-    {"stream8", MOE_STREAM, 8, MOE_ONE_TWO, false, 0, 6, MOE_ALWAYS},
-    {"wgmma", MOE_LARGE, MOE_CAP_LARGE, MOE_ONE, false, 8, INT32_MAX, MOE_ALWAYS},
-    {"stream16", MOE_STREAM, 16, MOE_TWO, false, 6, 14, MOE_ALWAYS},
-    {"stream32", MOE_STREAM, MOE_CAP_STREAM, MOE_ONE, false, 14, 28, MOE_ALWAYS},
-    {"mma8", MOE_MMA, 8, MOE_ONE, false, 0, 6, MOE_ALWAYS},
-    {"mma16", MOE_MMA, 16, MOE_ONE, false, 6, 14, MOE_ALWAYS},
-    {"mma32", MOE_MMA, 32, MOE_ONE, false, 14, 28, MOE_ALWAYS},
-    {"mma64", MOE_MMA, MOE_CAP_MMA, MOE_ONE, false, 0, INT32_MAX, MOE_ALWAYS},
+    {"apart8", MOE_STREAM, 8, MOE_ONE, true, false, 0, 6, MOE_FEW},
+    {"two8", MOE_STREAM, 8, MOE_TWO, false, false, 0, 6, MOE_MANY},
+    {"stream8", MOE_STREAM, 8, MOE_ONE_TWO, false, false, 0, 6, MOE_ALWAYS},
+    {"gather", MOE_LARGE, MOE_CAP_LARGE, MOE_ONE, false, true, 40, INT32_MAX, MOE_NARROW},
+    {"wgmma", MOE_LARGE, MOE_CAP_LARGE, MOE_ONE, false, false, 8, INT32_MAX, MOE_ALWAYS},
+    {"stream16", MOE_STREAM, 16, MOE_TWO, false, false, 6, 14, MOE_ALWAYS},
+    {"stream32", MOE_STREAM, MOE_CAP_STREAM, MOE_ONE, false, false, 14, 28, MOE_ALWAYS},
+    {"mma8", MOE_MMA, 8, MOE_ONE, false, false, 0, 6, MOE_ALWAYS},
+    {"mma16", MOE_MMA, 16, MOE_ONE, false, false, 6, 14, MOE_ALWAYS},
+    {"mma32", MOE_MMA, 32, MOE_ONE, false, false, 14, 28, MOE_ALWAYS},
+    {"mma64", MOE_MMA, MOE_CAP_MMA, MOE_ONE, false, false, 0, INT32_MAX, MOE_ALWAYS},
 };
 
 enum { MOE_VARIANTS = sizeof moe_variants / sizeof moe_variants[0] };
@@ -78,11 +84,13 @@ static inline const char *moe_refuses(const struct moe_variant *v, const struct 
     return NULL;
 }
 
-/* Blocks of moe_stream.cu are four a multiprocessor. Of its tiles a guess will do: as many as pairs
+/* Narrow: of w13 there are two blocks of moe_gemm_large.cu at most, 256 rows each.
+ * Blocks of moe_stream.cu are four a multiprocessor. Of its tiles a guess will do: as many as pairs
  * where they are few, as many as experts where they are many. */
 static inline bool moe_when_holds(enum moe_when when, const struct moe_size *s)
 {
     int64_t blocks = 4 * s->sms, tiles = s->pairs * s->E / (s->pairs + s->E);
+    if (when == MOE_NARROW) return s->strips <= 8;
     if (when == MOE_FEW) return s->pairs * s->strips <= blocks;
     return when == MOE_ALWAYS || tiles * s->strips / 2 > 2 * blocks;
 }

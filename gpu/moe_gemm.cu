@@ -116,12 +116,11 @@ __device__ static inline void multiply_tile(float acc[NB][4], int rows, uint32_t
             uint32_t piece = (uint32_t)(4 * group + lane / 8) ^ (uint32_t)(lane % 8);
             load_matrix(b[nb], x + nb * MMA_TOKENS + piece * 16);
         }
-        __nv_bfloat162 low, high;
-        spread_scales(group ? pairs.y : pairs.x, &low, &high);
+        struct moe_scales scale = scales_of(group ? pairs.y : pairs.x);
 #pragma unroll
         for (int j = 0; j < 2; j++) {
             uint32_t a[4];
-            weigh_word(group ? (j ? words.w : words.z) : (j ? words.y : words.x), low, high, a);
+            weigh_word(group ? (j ? words.w : words.z) : (j ? words.y : words.x), scale, a);
 #pragma unroll
             for (int nb = 0; nb < NB; nb++) {
                 if (nb > 0 && 8 * nb >= rows) continue;

@@ -2,7 +2,8 @@
  *
  * Codes and scales are sent as stored and repacked there, a thread a word. Then another kernel
  * reads every code and scale back through the layout's forward functions and compares it with what
- * was sent: an expert that is not the checkpoint's, byte for byte, is refused. */
+ * was sent: an expert that is not the checkpoint's, byte for byte, is refused. So is one with a
+ * scale that the products do not take. */
 #include "gpu/moe_parts.cuh"
 
 #include "core/check.h"
@@ -92,21 +93,34 @@ __device__ static inline bool same_bits(bf16 a, bf16 b)
     return __bfloat16_as_ushort(a) == __bfloat16_as_ushort(b);
 }
 
-/* Counts stored codes and scales that the packed matrix does not give back; scales are looked at
- * once a k32 group. */
-__global__ static void moe_unpack(const struct pack_job j, unsigned long long *wrong)
+/* What is wrong with a packed matrix: codes and scales that it does not give back, scales of
+ * MOE_SCALE_END and more. */
+struct pack_faults {
+    unsigned long long different, large;
+};
+
+__device__ static inline bool is_large(bf16 scale)
+{
+    float size = fabsf(__bfloat162float(scale));
+    return size >= MOE_SCALE_END && !isinf(size);
+}
+
+/* Counts them; scales are looked at once a k32 group. */
+__global__ static void moe_unpack(const struct pack_job j, struct pack_faults *faults)
 {
     int64_t n = j.rows * j.K, step = (int64_t)gridDim.x * blockDim.x;
-    unsigned long long mine = 0;
+    struct pack_faults mine = {};
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
         int64_t row = i / j.K, k = i % j.K, at = packed_row(j, row);
         uint32_t word = *(const uint32_t *)(j.packed + moe_word_at(at, k, j.tiles_k));
-        mine += (word >> (4 * moe_nibble_of(at, k)) & 15) != stored_code(j, row, k);
+        mine.different += (word >> (4 * moe_nibble_of(at, k)) & 15) != stored_code(j, row, k);
         if (k % MOE_SCALE_K) continue;
         bf16 scale = *(const bf16 *)(j.packed + moe_scale_at(at, k, j.tiles_k));
-        mine += !same_bits(scale, stored_scale(j, row, k));
+        mine.different += !same_bits(scale, stored_scale(j, row, k));
+        mine.large += is_large(scale);
     }
-    if (mine) atomicAdd(wrong, mine);
+    if (mine.different) atomicAdd(&faults->different, mine.different);
+    if (mine.large) atomicAdd(&faults->large, mine.large);
 }
 
 /* ---- one matrix ---- */
@@ -128,9 +142,9 @@ static unsigned blocks_for(const struct gpu *g, int64_t n)
     return (unsigned)(blocks < most ? blocks : most);
 }
 
-/* Sends m and packs it, then looks whether it can be read back; *wrong is on the device. */
+/* Sends m and packs it, then looks whether it can be read back; *faults is on the device. */
 static enum err_code pack_matrix(struct gpu *g, const struct matrix *m, int part, char *packed,
-                                 unsigned long long *wrong, struct err *err)
+                                 struct pack_faults *faults, struct err *err)
 {
     struct gpu_tensor codes, scales;
     if (gpu_tensor_send(g, &m->data, false, &codes, err) != ERR_OK ||
@@ -154,27 +168,37 @@ static enum err_code pack_matrix(struct gpu *g, const struct matrix *m, int part
         ERR_OK)
         return err->code;
     return GPU_LAUNCH(g, err, "moe_unpack", "", dim3(blocks_for(g, j.rows * j.K)), dim3(256), 0,
-                      moe_unpack, j, wrong);
+                      moe_unpack, j, faults);
+}
+
+/* ERR_OK where nothing is wrong with expert `name`. */
+static enum err_code judge_faults(const struct pack_faults *found, const char *name,
+                                  struct err *err)
+{
+    if (found->different)
+        return err_set(err, ERR_DEVICE,
+                       "repack expert|%s|%llu codes or scales that are not the checkpoint's|the "
+                       "same bytes after a round trip",
+                       name, found->different);
+    if (found->large)
+        return err_set(err, ERR_INPUT, "repack expert|%s|%llu scales beyond that|less than %g",
+                       name, found->large, (double)MOE_SCALE_END);
+    return ERR_OK;
 }
 
 static enum err_code load_packed(struct gpu *g, struct gpu_experts *x, int64_t e,
                                  const struct expert *from, struct err *err)
 {
-    unsigned long long wrong = 0;
+    struct pack_faults found = {};
     char *w13 = (char *)x->w13 + e * x->w13_step, *w2 = (char *)x->w2 + e * x->w2_step;
-    unsigned long long *count = gpu_new<unsigned long long>(g, 1, "round trip of an expert", err);
-    if (!count || gpu_send(g, count, &wrong, sizeof wrong, "round trip", err) != ERR_OK ||
-        pack_matrix(g, &from->gate, PART_GATE, w13, count, err) != ERR_OK ||
-        pack_matrix(g, &from->up, PART_UP, w13, count, err) != ERR_OK ||
-        pack_matrix(g, &from->down, PART_ALONE, w2, count, err) != ERR_OK ||
-        gpu_fetch(g, &wrong, count, sizeof wrong, "round trip", err) != ERR_OK)
+    struct pack_faults *faults = gpu_new<struct pack_faults>(g, 1, "round trip of an expert", err);
+    if (!faults || gpu_send(g, faults, &found, sizeof found, "round trip", err) != ERR_OK ||
+        pack_matrix(g, &from->gate, PART_GATE, w13, faults, err) != ERR_OK ||
+        pack_matrix(g, &from->up, PART_UP, w13, faults, err) != ERR_OK ||
+        pack_matrix(g, &from->down, PART_ALONE, w2, faults, err) != ERR_OK ||
+        gpu_fetch(g, &found, faults, sizeof found, "round trip", err) != ERR_OK)
         return err->code;
-    if (wrong)
-        return err_set(err, ERR_DEVICE,
-                       "repack expert|%s|%llu codes or scales that are not the checkpoint's|the "
-                       "same bytes after a round trip",
-                       from->gate.data.name, wrong);
-    return ERR_OK;
+    return judge_faults(&found, from->gate.data.name, err);
 }
 
 /* ---- all ---- */

@@ -26,6 +26,18 @@ __device__ static inline void store_16(uint32_t to, const uint4 &v)
                  : "memory");
 }
 
+__device__ static inline uint32_t load_4(uint32_t from)
+{
+    uint32_t v;
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(from) : "memory");
+    return v;
+}
+
+__device__ static inline void store_4(uint32_t to, uint32_t v)
+{
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(v) : "memory");
+}
+
 __device__ static inline uint2 load_8(uint32_t from)
 {
     uint2 v;
@@ -45,32 +57,41 @@ __device__ static inline __nv_bfloat162 pair_of(uint32_t bits)
     return *reinterpret_cast<__nv_bfloat162 *>(&bits);
 }
 
-/* The low nibble of each half over the bits of 128.0 is 128 + u; minus 136 is u - 8, exactly, and
- * times the scale is rounded once: the value that the checkpoint's decompressor gives. Never folded
- * into one fused operation: 136 * scale does not fit bf16. */
-__device__ static inline uint32_t weigh(uint32_t codes, __nv_bfloat162 scale)
+/* The scales of rows g (low half) and g + 8 (high) of a k32 group, as moe_pack.h has them. */
+struct moe_scales {
+    __nv_bfloat162 times, less;
+};
+
+__device__ static inline struct moe_scales scales_of(uint32_t pair)
 {
-    uint32_t v;
-    asm("lop3.b32 %0, %1, 0x000f000f, 0x43004300, 0xea;" : "=r"(v) : "r"(codes));
-    return bits_of(__hmul2(__hsub2(pair_of(v), pair_of(0x43084308u)), scale));
+    struct moe_scales s;
+    s.times = __hmul2(pair_of(pair), __floats2bfloat162_rn(MOE_TIMES_LOW, MOE_TIMES_HIGH));
+    s.less = __hmul2(pair_of(pair), __floats2bfloat162_rn(MOE_LESS, MOE_LESS));
+    return s;
+}
+
+/* Two codes, one in each half, to values. */
+__device__ static inline uint32_t weigh(uint32_t codes, __nv_bfloat162 times, __nv_bfloat162 less)
+{
+    return bits_of(__hfma2(pair_of(codes), times, less));
 }
 
 /* Register operand A of one k16 step from its word: rows g and g + 8, columns 2t and 2t + 8. */
-__device__ static inline void weigh_word(uint32_t word, __nv_bfloat162 low, __nv_bfloat162 high,
-                                         uint32_t a[4])
+__device__ static inline void weigh_word(uint32_t word, const struct moe_scales &s, uint32_t a[4])
 {
-    a[0] = weigh(word, low);
-    a[1] = weigh(word >> 4, high);
-    a[2] = weigh(word >> 8, low);
-    a[3] = weigh(word >> 12, high);
+    uint32_t next = word >> 8;
+    __nv_bfloat162 low = __low2bfloat162(s.times), high = __high2bfloat162(s.times);
+    __nv_bfloat162 low_less = __low2bfloat162(s.less), high_less = __high2bfloat162(s.less);
+    a[0] = weigh(word & 0x000f000f, low, low_less);
+    a[1] = weigh(word & 0x00f000f0, high, high_less);
+    a[2] = weigh(next & 0x000f000f, low, low_less);
+    a[3] = weigh(next & 0x00f000f0, high, high_less);
 }
 
-/* The two scales of a k32 group, one for rows g and one for g + 8, twice in a register each. */
-__device__ static inline void spread_scales(uint32_t pair, __nv_bfloat162 *low,
-                                            __nv_bfloat162 *high)
+/* A sum of products with such weights. */
+__device__ static inline float unweigh(float sum)
 {
-    *low = pair_of(__byte_perm(pair, 0, 0x1010));
-    *high = pair_of(__byte_perm(pair, 0, 0x3232));
+    return sum * MOE_UNIT;
 }
 
 /* ---- products ---- */
@@ -116,6 +137,20 @@ __device__ static inline void store_two(bf16 *row, int64_t column, int64_t cols,
     if (column + 1 < cols) row[column + 1] = v.y;
 }
 
+/* Two sums of rows; of w13, where d[0], d[1] are gate and d[2], d[3] up, two activations. */
+__device__ static inline uint32_t rounded_pair(float a, float b)
+{
+    return bits_of(__floats2bfloat162_rn(unweigh(a), unweigh(b)));
+}
+
+__device__ static inline uint32_t gated_pair(const float d[4])
+{
+    __nv_bfloat162 gate = __floats2bfloat162_rn(unweigh(d[0]), unweigh(d[1]));
+    __nv_bfloat162 up = __floats2bfloat162_rn(unweigh(d[2]), unweigh(d[3]));
+    return bits_of(__floats2bfloat162_rn(swiglu_rounded(__low2float(gate), __low2float(up)),
+                                         swiglu_rounded(__high2float(gate), __high2float(up))));
+}
+
 /* One m16n8 block of results: m16 block `block` of the matrix' rows, tokens token .. token + 7 of
  * the tile. Lane 4g + t holds rows g (d[0], d[1]) and g + 8 (d[2], d[3]) at tokens 2t, 2t + 1;
  * after the transposition rows 2t, 2t + 1 at token g, which are neighbours in memory. */
@@ -126,8 +161,8 @@ __device__ static inline void store_plain(const struct moe_product &p, const str
     bf16 *row = p.y + (tile.first + (int64_t)at) * p.ldy;
     int64_t column = 16 * block + lane % 4 * 2;
     bool two = p.ldy % 2 == 0;
-    uint32_t low = transpose_8x8(bits_of(__floats2bfloat162_rn(d[0], d[1])));
-    uint32_t high = transpose_8x8(bits_of(__floats2bfloat162_rn(d[2], d[3])));
+    uint32_t low = transpose_8x8(rounded_pair(d[0], d[1]));
+    uint32_t high = transpose_8x8(rounded_pair(d[2], d[3]));
     if (at >= tile.rows) return;
     store_two(row, column, p.cols, two, low);
     store_two(row, column + 8, p.cols, two, high);
@@ -140,8 +175,7 @@ __device__ static inline void store_gated(const struct moe_product &p, const str
 {
     int at = token + lane / 4;
     int64_t column = 8 * block + lane % 4 * 2;
-    uint32_t v = transpose_8x8(
-        bits_of(__floats2bfloat162_rn(swiglu_value(d[0], d[2]), swiglu_value(d[1], d[3]))));
+    uint32_t v = transpose_8x8(gated_pair(d));
     if (column >= p.cols) v = 0;
     if (column + 1 >= p.cols) v &= 0xffffu;
     if (at >= tile.rows) return;

@@ -16,6 +16,14 @@
  *
  * Scales. bf16 [w][g][k / 32][h]: a lane's four scales of a tile are eight bytes.
  *
+ * Values. In the lowest eight bits of a bf16 the bits are the value, subnormal or just above: a
+ * code u in bits 0 to 3 is u * 2^-133, in bits 4 to 7 u * 2^-129. So one fused operation gives (u -
+ * 8) * scale / MOE_UNIT = u' * (scale * MOE_TIMES_LOW or _HIGH) + scale * MOE_LESS rounded once: 8
+ * * scale is exact. That is the value that the checkpoint's decompressor gives, in another unit,
+ * for 2^133 is beyond bf16; sums take it back. (Over the bits of 128, as is usual, two operations
+ * are needed: 136 * scale does not fit bf16.) Exact for scales that are 0, or from 2^-94 up and
+ * below MOE_SCALE_END; larger ones are refused.
+ *
  * gate and up are one matrix, interleaved by 8: rows 16b .. 16b+7 are gate rows 8b .. 8b+7, rows
  * 16b+8 .. 16b+15 the up rows of the same numbers; a thread that holds a gate value holds its up
  * value too. Test: tests/test_moe_pack.c */
@@ -43,6 +51,11 @@ enum {
 };
 
 #define MOE_ZERO_WORD 0x88888888u /* eight codes of 0 */
+#define MOE_SCALE_END 0x1p27f
+#define MOE_UNIT 0x1p32f
+#define MOE_TIMES_LOW 0x1p101f
+#define MOE_TIMES_HIGH 0x1p97f
+#define MOE_LESS (-0x1p-29f)
 
 /* n rounded up to a multiple of `to`. */
 MOE_BOTH int64_t moe_pad(int64_t n, int64_t to)

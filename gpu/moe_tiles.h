@@ -19,7 +19,8 @@ enum {
     MOE_CHUNKS_MAX = 256,   /* chunks of pairs that are counted apart */
     MOE_CHUNK_MIN = 512,    /* pairs in one, at least */
     MOE_PAIRS_SMALL = 1024, /* up to here one block does it all */
-    MOE_EXPERTS_MAX = 8192  /* what fits the shared memory of the counts */
+    MOE_EXPERTS_MAX = 8192, /* what fits the shared memory of the counts */
+    MOE_SIZES = 16          /* classes of a tile's size; a cap is at most 8 * MOE_SIZES */
 };
 
 MOE_BOTH int32_t moe_parts(int32_t rows, int32_t cap)
@@ -57,6 +58,12 @@ MOE_BOTH int64_t moe_swizzle_at(struct moe_tile tile, int64_t ld, int32_t row, i
 MOE_BOTH int64_t moe_tiles_max(int64_t pairs, int64_t E, int64_t cap)
 {
     return pairs / cap + (E < pairs ? E : pairs);
+}
+
+/* The class of a tile's size, in eights of rows: 0 is the largest, of at most MOE_SIZES. */
+MOE_BOTH int moe_size_class(int32_t rows, int32_t cap)
+{
+    return (cap - rows) / 8;
 }
 
 /* Pairs in a chunk, a multiple of 32, so that there are at most MOE_CHUNKS_MAX. */

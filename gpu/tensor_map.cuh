@@ -37,5 +37,15 @@ __device__ static inline void tile_copy(uint32_t to, const CUtensorMap &map, int
                  : "memory");
 }
 
+/* And from there; of this thread's bulk group. What lies outside the tensor is not written. */
+__device__ static inline void tile_store(const CUtensorMap &map, int column, int middle, int row,
+                                         uint32_t from)
+{
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], "
+                 "[%4];" ::"l"(&map),
+                 "r"(column), "r"(middle), "r"(row), "r"(from)
+                 : "memory");
+}
+
 #endif
 #endif

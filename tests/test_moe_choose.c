@@ -94,6 +94,20 @@ static void two_strips_at_once__are_chosen__where_every_block_has_work_twice(voi
     }
 }
 
+/* Many rows of a tile that two blocks read at most are not copied into order first. */
+static void rows_are_gathered__where_few_blocks_read_them(void **state)
+{
+    (void)state;
+    struct moe_size s = size_of(41);
+    s.strips = 8;
+    assert_chosen(&s, "gather");
+    s.strips = 10;
+    assert_chosen(&s, "wgmma");
+    s = size_of(40);
+    s.strips = 8;
+    assert_chosen(&s, "wgmma");
+}
+
 static void widths_that_are_no_multiple_of_8__go_to_another_kernel(void **state)
 {
     (void)state;
@@ -113,8 +127,9 @@ static void widths_that_are_no_multiple_of_8__go_to_another_kernel(void **state)
 static void names__say_the_family_and_the_rows_of_a_tile(void **state)
 {
     (void)state;
-    static const char *const families[][3] = {
-        [MOE_MMA] = {"mma"}, [MOE_STREAM] = {"stream", "two", "apart"}, [MOE_LARGE] = {"wgmma"}};
+    static const char *const families[][3] = {[MOE_MMA] = {"mma"},
+                                              [MOE_STREAM] = {"stream", "two", "apart"},
+                                              [MOE_LARGE] = {"wgmma", "gather"}};
     for (int i = 0; i < MOE_VARIANTS; i++) {
         const struct moe_variant *v = &moe_variants[i];
         size_t digits = strcspn(v->name, "0123456789");
@@ -128,6 +143,7 @@ static void names__say_the_family_and_the_rows_of_a_tile(void **state)
         snprintf(rows, sizeof rows, "%d", (int)v->cap);
         if (v->name[digits]) assert_string_equal(v->name + digits, rows);
         assert_int_equal(v->apart, strncmp(v->name, "apart", 5) == 0);
+        assert_int_equal(v->gather, strcmp(v->name, "gather") == 0);
     }
 }
 
@@ -158,6 +174,7 @@ int main(void)
         cmocka_unit_test(choices__do_without__what_the_card_has_not),
         cmocka_unit_test(two_launches__are_chosen__where_each_strip_has_a_block),
         cmocka_unit_test(two_strips_at_once__are_chosen__where_every_block_has_work_twice),
+        cmocka_unit_test(rows_are_gathered__where_few_blocks_read_them),
         cmocka_unit_test(widths_that_are_no_multiple_of_8__go_to_another_kernel),
         cmocka_unit_test(names__say_the_family_and_the_rows_of_a_tile),
         cmocka_unit_test(variants__can_be_forced__each_by_its_name),

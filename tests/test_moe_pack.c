@@ -6,6 +6,8 @@
 
 #include "tests/support.h"
 
+#include "core/dtype.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,6 +155,30 @@ static void moe_pack__scales_of_a_lane_are_eight_bytes__in_the_order_it_needs(vo
     }
 }
 
+/* One fused operation of bf16, as weigh() of gpu/moe_mma.cuh: all of it is exact in float64. */
+static float fused(uint16_t codes, float times, float less)
+{
+    double a = bf16_to_f32(codes), b = bf16_to_f32(bf16_from_f32(times));
+    return bf16_to_f32(bf16_from_f32((float)(a * b + bf16_to_f32(bf16_from_f32(less)))));
+}
+
+static void moe_pack__one_fused_operation_is_the_value__of_every_code_and_scale(void **state)
+{
+    (void)state;
+    int64_t scales = 0;
+    for (uint16_t bits = bf16_from_f32(0x1p-94f); bf16_to_f32(bits) < MOE_SCALE_END; bits++) {
+        float scale = bf16_to_f32(bits), less = scale * MOE_LESS;
+        for (uint16_t u = 0; u < 16; u++) {
+            float want = bf16_to_f32(bf16_from_f32((float)(u - 8) * scale));
+            assert_true(fused(u, scale * MOE_TIMES_LOW, less) * MOE_UNIT == want);
+            assert_true(fused((uint16_t)(u << 4), scale * MOE_TIMES_HIGH, less) * MOE_UNIT == want);
+        }
+        scales++;
+    }
+    assert_int_equal(scales, 121 * 128);
+    assert_true(fused(8, 0.0f, 0.0f) == 0);
+}
+
 static void moe_tiles__cover_every_row_once__whatever_the_count(void **state)
 {
     (void)state;
@@ -198,6 +224,16 @@ static void moe_tiles__swizzled_rows_are_bulk_blocks__and_every_element_has_its_
     }
 }
 
+static void moe_tiles__size_classes_fall_with_the_rows__and_fit_their_number(void **state)
+{
+    (void)state;
+    enum { CAP = 8 * MOE_SIZES };
+    assert_int_equal(moe_size_class(CAP, CAP), 0);
+    assert_int_equal(moe_size_class(1, CAP), MOE_SIZES - 1);
+    for (int32_t rows = 2; rows <= CAP; rows++)
+        assert_int_equal(moe_size_class(rows - 1, CAP) - moe_size_class(rows, CAP), rows % 8 == 1);
+}
+
 static void moe_tiles__lists_have_room__for_the_worst_choice(void **state)
 {
     (void)state;
@@ -239,7 +275,9 @@ int main(void)
         cmocka_unit_test(moe_pack__gate_and_up_share_an_m16_block__and_come_back),
         cmocka_unit_test(moe_pack__words_hold_the_operands_of_the_instruction__in_every_lane),
         cmocka_unit_test(moe_pack__scales_of_a_lane_are_eight_bytes__in_the_order_it_needs),
+        cmocka_unit_test(moe_pack__one_fused_operation_is_the_value__of_every_code_and_scale),
         cmocka_unit_test(moe_tiles__cover_every_row_once__whatever_the_count),
+        cmocka_unit_test(moe_tiles__size_classes_fall_with_the_rows__and_fit_their_number),
         cmocka_unit_test(moe_tiles__swizzled_rows_are_bulk_blocks__and_every_element_has_its_place),
         cmocka_unit_test(moe_tiles__lists_have_room__for_the_worst_choice),
         cmocka_unit_test(moe_tiles__chunks_are_whole_warps_and_few__however_many_pairs),

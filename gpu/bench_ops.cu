@@ -132,7 +132,7 @@ static enum err_code launch_rope(struct bench_work *w, int set, struct err *err)
 {
     struct rows_work *o = (struct rows_work *)w->operands;
     return gpu_rope(w->g, w->size.T, w->size.heads, NOPE + ROPE, NOPE, o->position, &o->table, true,
-                    o->x[set], err);
+                    false, o->x[set], err);
 }
 
 enum err_code bench_rope(struct bench_work *w, struct err *err)

@@ -96,8 +96,8 @@ static enum err_code turn_heads(struct gpu *g, const struct layer_pass *p, int64
     if (p->c->qk_norm &&
         gpu_norm(g, p->T * heads, hd, p->c->base.norm_eps, x, hd, norm, x, hd, err) != ERR_OK)
         return err->code;
-    return gpu_rope(g, p->T, heads, hd, 0, p->op->rows->position, &p->op->head->rope, false, x,
-                    err);
+    return gpu_rope(g, p->T, heads, hd, 0, p->op->rows->position, &p->op->head->rope, false, false,
+                    x, err);
 }
 
 /* The rows' entries [k | v] of the cache. */
@@ -137,7 +137,7 @@ static enum err_code attend_mla(struct gpu *g, const struct layer_pass *p, struc
         gpu_mla_kv(g, p->T, c->kv_lora, c->rope, p->input, &l->kv_a, &l->kv_norm, MLA_LATENT_EPS,
                    rows->position, rope, c->rope_interleaved, p->k, p->v, err) != ERR_OK ||
         gpu_rope(g, p->T, c->heads, config_qk(c), c->nope, rows->position, rope,
-                 c->rope_interleaved, p->q, err) != ERR_OK ||
+                 c->rope_interleaved, false, p->q, err) != ERR_OK ||
         write_entries(g, p, err) != ERR_OK)
         return err->code;
     struct gpu_mla_core core = {};

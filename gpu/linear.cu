@@ -29,6 +29,7 @@ static struct linear_size size_of(const struct gpu *g, int64_t T, const bf16 *x,
     s.dense = w->format == MATRIX_DENSE && w->data.dtype == DT_BF16;
     s.aligned = vector_fits(w->data.data, w->in) && vector_fits(x, w->in);
     s.overlap = gpu_can_overlap(g);
+    s.shared = (int64_t)g->shared_max;
     s.lt = true;
     return s;
 }

@@ -21,13 +21,18 @@ enum {
     LINEAR_PAD = 64,         /* bytes between rows of it, so that two lie in different banks */
     LINEAR_IN_MOST = INT32_MAX / 2, /* columns that linear_few counts */
     LINEAR_AT_ONCE = 4,             /* blocks a multiprocessor that copy x whole */
-    LINEAR_ALWAYS = 2               /* rows that are copied whole however many blocks there are */
+    LINEAR_ALWAYS = 2,              /* rows that are copied whole however many blocks there are */
+    LINEAR_RING_CHUNK = 512,        /* columns that the warps of linear_ring share */
+    LINEAR_RING_STAGES = 16,        /* of its ring, at most */
+    LINEAR_RING_BYTES = 100 << 10,  /* of its ring, about */
+    LINEAR_RING_BESIDE = 8 << 10    /* of a block, beside ring and x */
 };
 
 /* Of a product, what the choice depends on. */
 struct linear_size {
     int64_t T, in;
     int64_t blocks, sms; /* of a launch of linear_few; multiprocessors */
+    int64_t shared;      /* bytes of shared memory that a block may ask for */
     bool dense;          /* W is bf16 as stored */
     bool aligned;        /* rows of x and of W begin at multiples of 16 bytes */
     bool heads;          /* a batch over heads, each with its part of W */
@@ -35,13 +40,15 @@ struct linear_size {
     bool lt;             /* cuBLASLt has an algorithm, as far as is known */
 };
 
-/* It is chosen for more than `over` and up to `upto` columns. `whole` of several rows only where
- * all blocks run at once: one that comes later waits for its x before its first product. */
+/* It is chosen for more than `over` and up to `upto` columns. `ring` only where some multiprocessor
+ * has more than eight outputs to make. `whole` of several rows only where all blocks run at once:
+ * one that comes later waits for its x before its first product. */
 struct linear_variant {
     const char *name; /* of --tactic linear=NAME */
     enum linear_kernel kernel;
     int32_t warps; /* of linear_few: that share a row's columns */
     bool whole;    /* x lies in shared memory whole */
+    bool ring;     /* by linear_ring.cu, where it does so too */
     int64_t over, upto;
 };
 
@@ -61,12 +68,13 @@ struct linear_variant {
  * wide products faster, but with other bits for a row than it has alone, on which those who verify
  * drafts rely: up to LINEAR_FEW rows it is not asked. */
 static const struct linear_variant linear_variants[] = {
-    {"whole8", LINEAR_BY_FEW, 8, true, 1023, INT64_MAX},
-    {"whole4", LINEAR_BY_FEW, 4, true, 0, 1023},
-    {"parts8", LINEAR_BY_FEW, 8, false, 1023, INT64_MAX},
-    {"parts4", LINEAR_BY_FEW, 4, false, 0, 1023},
-    {"cublaslt", LINEAR_BY_LT, 0, false, 0, INT64_MAX},
-    {"any", LINEAR_BY_ANY, 0, false, 0, INT64_MAX},
+    {"ring8", LINEAR_BY_FEW, 8, false, true, 1023, INT64_MAX},
+    {"whole8", LINEAR_BY_FEW, 8, true, false, 1023, INT64_MAX},
+    {"whole4", LINEAR_BY_FEW, 4, true, false, 0, 1023},
+    {"parts8", LINEAR_BY_FEW, 8, false, false, 1023, INT64_MAX},
+    {"parts4", LINEAR_BY_FEW, 4, false, false, 0, 1023},
+    {"cublaslt", LINEAR_BY_LT, 0, false, false, 0, INT64_MAX},
+    {"any", LINEAR_BY_ANY, 0, false, false, 0, INT64_MAX},
 };
 
 enum { LINEAR_VARIANTS = sizeof linear_variants / sizeof linear_variants[0] };
@@ -77,6 +85,29 @@ static inline int64_t linear_whole_bytes(int64_t T, int64_t in)
     return T * (2 * in + LINEAR_PAD);
 }
 
+/* What a block of linear_ring.cu has in shared memory: a stage is eight rows of W, whole where they
+ * are short, LINEAR_PAD apart. stages 0: x leaves no room for two. */
+struct linear_ring {
+    int64_t columns, row, stage; /* of a stage: columns, bytes of a row, bytes */
+    int64_t stages, bytes;       /* of the ring; of all */
+};
+
+static inline struct linear_ring linear_ring_of(int64_t T, int64_t in, int64_t shared)
+{
+    struct linear_ring r;
+    int64_t chunks = (in + LINEAR_RING_CHUNK - 1) / LINEAR_RING_CHUNK;
+    int64_t x = linear_whole_bytes(T, in), room = shared - LINEAR_RING_BESIDE - x;
+    r.columns = (chunks <= 4 ? chunks : 2) * LINEAR_RING_CHUNK;
+    r.row = 2 * r.columns + LINEAR_PAD;
+    r.stage = 8 * r.row;
+    r.stages = (room < LINEAR_RING_BYTES ? room : LINEAR_RING_BYTES) / r.stage;
+    if (r.stages > LINEAR_RING_STAGES) r.stages = LINEAR_RING_STAGES;
+    if (r.stages < 2) r.stages = 0;
+    r.bytes = r.stages * r.stage + x;
+    if (r.bytes <= shared / 2) r.bytes = shared / 2 + 16; /* no other beside it */
+    return r;
+}
+
 static inline const char *linear_few_refuses(const struct linear_variant *v,
                                              const struct linear_size *s)
 {
@@ -84,8 +115,12 @@ static inline const char *linear_few_refuses(const struct linear_variant *v,
     if (s->T > LINEAR_FEW) return "more than 8 rows, which it does not serve";
     if (!s->aligned || s->in > LINEAR_IN_MOST)
         return "columns that are no multiple of 8, or too many, which it does not serve";
-    if (!v->whole) return NULL;
+    if (!v->whole && !v->ring) return NULL;
     if (!s->overlap) return "this card has no such copies";
+    if (v->ring)
+        return linear_ring_of(s->T, s->in, s->shared).stages
+                   ? NULL
+                   : "rows that leave no room for the ring";
     return linear_whole_bytes(s->T, s->in) <= LINEAR_WHOLE
                ? NULL
                : "rows that do not fit into 40 KB of shared memory";
@@ -104,7 +139,8 @@ static inline const char *linear_refuses(const struct linear_variant *v,
 static inline bool linear_is_for(const struct linear_variant *v, const struct linear_size *s)
 {
     bool whole = s->T <= LINEAR_ALWAYS || s->blocks <= LINEAR_AT_ONCE * s->sms;
-    return s->in > v->over && s->in <= v->upto && (!v->whole || whole);
+    bool many = s->blocks > s->sms;
+    return s->in > v->over && s->in <= v->upto && (!v->whole || whole) && (!v->ring || many);
 }
 
 /* The variant for a product; `forced`: NULL, or the name of the one to take whatever its limits.

@@ -14,7 +14,8 @@
  * ended, for W was there all along. x, which that launch makes, comes after it to shared memory:
  * whole, by the copy engine, where it is short; else each warp's own columns. Loads of a
  * multiprocessor return in the order of their issue, so other copies of x would wait for all of W
- * that is under way.
+ * that is under way. The next launch may begin when this one has waited: what it then finds
+ * complete, moe_stream.cu relies on.
  *
  * Measured on an H200 at one row, beside a block of 16 outputs that loads x with W: 28 to 29 us
  * instead of 33 for the shared expert (88 MB), 10.2 for 10.5 for q_a and kv_a (30 MB), 37 either
@@ -23,38 +24,18 @@
  * not move. */
 #include "core/check.h"
 #include "gpu/launch.cuh"
-#include "gpu/linear.cuh"
-#include "gpu/mlp.cuh"
+#include "gpu/linear_few.cuh"
 #include "gpu/mma.cuh"
 #include "gpu/moe_barrier.cuh"
 
 enum {
-    ROWS = 8,
-    STEP = 32,
-    AHEAD = 6,      /* even: a warp's steps come in pairs, 128 bytes of a row */
-    AHEAD_ALL = 8,  /* where x lies there whole, which takes fewer registers */
-    ROOM = 64,      /* of a warp in shared memory: steps times tokens */
-    THREADS = 1024, /* of a multiprocessor, at 64 registers each */
-    PAD = LINEAR_PAD
+    AHEAD = 6,     /* even: a warp's steps come in pairs, 128 bytes of a row */
+    AHEAD_ALL = 8, /* where x lies there whole, which takes fewer registers */
+    ROOM = 64,     /* of a warp in shared memory: steps times tokens */
+    THREADS = 1024 /* of a multiprocessor, at 64 registers each */
 };
 
-static_assert((int)LINEAR_FEW == (int)ROWS, "the columns of one m16n8k16 product");
 static_assert(AHEAD % 2 == 0 && ROOM / LINEAR_FEW >= AHEAD, "room for what is multiplied at once");
-
-/* y [T, out]; up: y = silu(x w^T) * x up^T, of ROWS / 2 outputs a block. */
-struct few_part {
-    const bf16 *w, *up;
-    void *y;
-    int64_t out;
-    unsigned end; /* first block that is not its */
-    bool wide;    /* y is float32 */
-};
-
-struct few {
-    const bf16 *x;
-    int in, T, room; /* room: steps of x in shared memory, a multiple of AHEAD */
-    struct few_part part[LINEAR_SAME];
-};
 
 /* Steps of a warp, whole pairs; the last may reach past `in`. */
 template <int WARPS> __host__ __device__ static constexpr int steps_of(int in)
@@ -112,6 +93,7 @@ __device__ static inline void load_whole(const struct few &p, uint32_t rows)
     }
     __syncthreads();
     wait_for_launch_before();
+    let_next_launch();
     if (threadIdx.x == 0) copy_tokens(p, rows, full);
     barrier_wait(full, 0);
 #endif
@@ -138,6 +120,7 @@ __device__ static inline void warp_sum(const struct few &p, const bf16 *row, uin
         mine = rows + g * (p.in * (int)sizeof(bf16) + PAD) + c * (int)sizeof(bf16);
     } else {
         wait_for_launch_before();
+        let_next_launch();
     }
     for (int i = 0; i < steps; i += N) {
         if (!ALL && i % p.room == 0) {
@@ -159,32 +142,6 @@ __device__ static inline void warp_sum(const struct few &p, const bf16 *row, uin
     }
 }
 
-/* Row g of the block's eight, in a part: of W itself, or four of gate and then four of up. */
-__device__ static inline const bf16 *row_of(const struct few_part &part, int64_t in, int64_t block,
-                                            int g)
-{
-    int64_t row = part.up ? block * (ROWS / 2) + g % (ROWS / 2) : block * ROWS + g;
-    const bf16 *w = part.up && g >= ROWS / 2 ? part.up : part.w;
-    return row < part.out ? w + row * in : NULL;
-}
-
-template <int WARPS>
-__device__ static inline float add_warps(const float (*part)[LINEAR_FEW][ROWS], int token, int r)
-{
-    float y = 0;
-#pragma unroll
-    for (int i = 0; i < WARPS; i++) y += part[i][token][r];
-    return y;
-}
-
-__device__ static inline void put(const struct few_part &part, int64_t at, float y)
-{
-    if (part.wide)
-        ((float *)part.y)[at] = y;
-    else
-        ((bf16 *)part.y)[at] = __float2bfloat16_rn(y);
-}
-
 /* Which part this block is of, and its number there. Read anew where it is needed: in between the
  * registers are for loads. */
 __device__ static inline int find_part(const struct few &p, int64_t *block)
@@ -197,25 +154,6 @@ __device__ static inline int find_part(const struct few &p, int64_t *block)
     return i;
 }
 
-/* The warps' sums together, by a thread an output. */
-template <int WARPS>
-__device__ static inline void give(const struct few &p, const float (*sums)[LINEAR_FEW][ROWS])
-{
-    int r = (int)threadIdx.x % ROWS, token = (int)threadIdx.x / ROWS;
-    int64_t block;
-    const struct few_part &part = p.part[find_part(p, &block)];
-    int each = part.up ? ROWS / 2 : ROWS;
-    int64_t out = block * each + r;
-    if (token >= p.T || r >= each || out >= part.out) return;
-    float y = add_warps<WARPS>(sums, token, r);
-    if (part.up) {
-        float up = add_warps<WARPS>(sums, token, r + ROWS / 2);
-        y = swiglu_of(__bfloat162float(__float2bfloat16_rn(y)),
-                      __bfloat162float(__float2bfloat16_rn(up)));
-    }
-    put(part, token * part.out + out, y);
-}
-
 template <int WARPS, bool ALL>
 __global__ static void __launch_bounds__(WARPS * 32, THREADS / (WARPS * 32))
     few_kernel(const __grid_constant__ struct few p)
@@ -225,7 +163,6 @@ __global__ static void __launch_bounds__(WARPS * 32, THREADS / (WARPS * 32))
     int warp = (int)threadIdx.x / 32, g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
     int64_t block;
     float sum[4] = {};
-    let_next_launch();
     int i = find_part(p, &block);
     uint32_t rows = smem_of(tokens);
     if (!ALL) rows += warp * min(p.room, steps_of<WARPS>(p.in)) * p.T * 64;
@@ -233,7 +170,9 @@ __global__ static void __launch_bounds__(WARPS * 32, THREADS / (WARPS * 32))
     sums[warp][g][2 * t] = sum[0];
     sums[warp][g][2 * t + 1] = sum[1];
     __syncthreads();
-    give<WARPS>(p, sums);
+    int64_t unit;
+    i = find_part(p, &unit);
+    give<WARPS>(p, p.part[i], unit, (int)threadIdx.x, sums);
 }
 
 template <int WARPS>
@@ -271,5 +210,6 @@ enum err_code linear_few(struct gpu *g, int64_t T, const bf16 *x,
     }
     const struct linear_variant *v = linear_few_variant(g, T, x, products->w, blocks);
     CHECK(v);
+    if (v->ring) return linear_ring(g, &p, (int)blocks, v, err);
     return v->warps == 8 ? launch<8>(g, &p, blocks, v, err) : launch<4>(g, &p, blocks, v, err);
 }

@@ -157,8 +157,10 @@ static enum err_code experts_together(struct gpu_pass *p, struct err *err)
 {
     int64_t H = p->c->hidden;
     bf16 *routed = p->routed;
-    if (gpu_op_gated(p, err) != ERR_OK || route(p, err) != ERR_OK ||
-        gpu_op_down(p, p->other, err) != ERR_OK)
+    if (gpu_op_gated(p, err) != ERR_OK ||
+        gpu_moe_plan(p->g, &p->m->layers[p->layer].experts, p->T, p->c->top_k, &p->plan, err) !=
+            ERR_OK ||
+        route(p, err) != ERR_OK || gpu_op_down(p, p->other, err) != ERR_OK)
         return err->code;
     if (!gpu_wants(p, TAP_ROUTED)) p->routed = NULL;
     (void)!gpu_op_moe(p, p->other, err);
@@ -174,6 +176,7 @@ static enum err_code experts(struct gpu_pass *p, struct err *err)
         struct gpu_mark mark = gpu_mark(p->g);
         (void)!experts_together(p, err);
         p->summed = false;
+        p->plan = (struct moe_plan){};
         gpu_release(p->g, mark);
         return err->code;
     }

@@ -13,6 +13,7 @@
 #include "gpu/cache.cuh"
 #include "gpu/mla.cuh"
 #include "gpu/moe.cuh"
+#include "gpu/moe_plan.cuh"
 #include "gpu/rope.cuh"
 
 /* ---- weights ---- */
@@ -61,9 +62,10 @@ struct gpu_pass {
     struct run *run;
     const struct config *c;
     int64_t T, layer;
-    bool apart;  /* somebody may change what is between two ops: none are fused */
-    bool normed; /* h holds norm(x) already */
-    bool summed; /* router_logits are there already */
+    bool apart;           /* somebody may change what is between two ops: none are fused */
+    bool normed;          /* h holds norm(x) already */
+    bool summed;          /* router_logits are there already */
+    struct moe_plan plan; /* of the experts, where the router makes it */
     struct gpu_rows rows;
     const int64_t *token;
     struct gpu_cache *cache;

@@ -77,7 +77,8 @@ static struct gpu_router own_router(const struct gpu_pass *p)
 
 enum err_code gpu_op_router(struct gpu_pass *p, struct err *err)
 {
-    const struct gpu_router op = own_router(p);
+    struct gpu_router op = own_router(p);
+    op.plan = p->plan.pairs ? &p->plan : NULL;
     CHECK(!p->run->profile.scale_after_sum); /* no profile that this path takes does */
     if (!by_adapter(p, "router")) return gpu_router(p->g, &op, err);
     struct arena_block *mark = arena_mark(p->run->arena);
@@ -157,6 +158,7 @@ enum err_code gpu_op_moe(struct gpu_pass *p, const bf16 *shared, struct err *err
     op.ids = p->ids;
     op.weights = p->weights;
     op.experts = &own_layer(p)->experts;
+    op.plan = &p->plan;
     op.sum_scale = 1;
     op.shared = shared;
     op.routed = shared ? p->routed : NULL;

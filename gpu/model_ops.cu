@@ -185,10 +185,11 @@ enum err_code gpu_op_front(struct gpu_pass *p, struct err *err)
 enum err_code gpu_op_rope(struct gpu_pass *p, struct err *err)
 {
     const struct config *c = p->c;
+    bool soon = !p->apart && c->q_lora; /* behind the product that ends gpu_op_front() */
     int64_t wide = c->heads * config_qk(c);
     if (!by_adapter(p, "rope"))
         return gpu_rope(p->g, p->T, c->heads, config_qk(c), c->nope, p->rows.position, &p->m->rope,
-                        c->rope_interleaved, p->q, err);
+                        c->rope_interleaved, soon, p->q, err);
     struct arena_block *mark = arena_mark(p->run->arena);
     struct rope op = {};
     op.T = p->T;

@@ -13,13 +13,12 @@
 /* ---- on the device ---- */
 
 /* The variant for a step of packed experts; --tactic moe=NAME forces one. NULL: it is refused. */
-static const struct moe_variant *variant_for(const struct gpu *g, const struct gpu_moe *op,
-                                             struct err *err)
+static const struct moe_variant *variant_for(const struct gpu *g, const struct gpu_experts *x,
+                                             int64_t pairs, struct err *err)
 {
-    const struct gpu_experts *x = op->experts;
     const char *why;
     struct moe_size s = {};
-    s.pairs = op->T * op->top_k;
+    s.pairs = pairs;
     s.E = x->all;
     s.H = x->H;
     s.strips = moe_w13_rows(x->I) / MOE_TILE_ROWS;
@@ -70,7 +69,10 @@ static enum err_code describe(struct gpu *g, const struct gpu_moe *op, const str
     p[0].every_lane = g->every_lane;
     p[0].tile = plan->tile;
     p[0].tiles = plan->tiles;
+    p[0].rows = plan->pairs;
     p[1] = p[0];
+    p[0].taken = plan->ready;
+    p[1].taken = plan->ready + 1;
     p[0].weights = (const char *)e->w13;
     p[0].step = (int64_t)e->w13_step;
     p[0].tiles_k = moe_tiles_k(e->H);
@@ -103,8 +105,22 @@ static int32_t strips_of_task(const struct gpu *g, const struct moe_plan *plan,
     return is_short && many ? 4 : 1;
 }
 
-/* w13 with SwiGLU, then w2. act and out [pairs, ld of whole tiles]; out holds w13's input in the
- * order of wgmma first where that kernel wants it, the rows [pairs, H] in the end. */
+/* The tiles by size, and w13's rows in the order of wgmma where it does not gather them. */
+static enum err_code prepare_large(struct gpu *g, const struct moe_plan *plan,
+                                   const struct moe_variant *how, bf16 *out,
+                                   struct moe_product p[2], struct err *err)
+{
+    p[0].tile = p[1].tile = moe_by_size(g, plan, err);
+    if (!p[0].tile || how->gather) return err->code;
+    if (moe_swizzle(g, plan, p[0].x, p[0].ldx, out, err) != ERR_OK) return err->code;
+    p[0].x = out;
+    p[0].gather = NULL;
+    return ERR_OK;
+}
+
+/* w13 with SwiGLU, then w2. act and out [pairs, ld of whole tiles], out with room before it; out
+ * holds w13's input in the order of wgmma first where that kernel wants it, the rows [pairs, H] in
+ * the end. */
 static enum err_code products(struct gpu *g, const struct gpu_moe *op, const struct moe_plan *plan,
                               const struct moe_variant *how, bf16 *act, bf16 *out, struct err *err)
 {
@@ -113,22 +129,34 @@ static enum err_code products(struct gpu *g, const struct gpu_moe *op, const str
     job.run[0] = 1;
     job.run[1] = strips_of_task(g, plan, &p[1]);
     job.ready = plan->ready;
+    job.planned = plan->made;
     job.every_lane = g->every_lane;
     if (describe(g, op, plan, act, out, p, err) != ERR_OK) return err->code;
     if (how->kernel == MOE_STREAM) return moe_products_stream(g, &job, how, err);
-    if (how->kernel == MOE_LARGE) {
-        if (moe_swizzle(g, plan, p[0].x, p[0].ldx, out, err) != ERR_OK) return err->code;
-        p[0].x = out;
-    }
+    if (how->kernel == MOE_LARGE && prepare_large(g, plan, how, out, p, err) != ERR_OK)
+        return err->code;
     if (product(g, &p[0], true, how, err) != ERR_OK) return err->code;
     return product(g, &p[1], false, how, err);
+}
+
+static enum err_code plan_for(struct gpu *g, const struct gpu_moe *op,
+                              const struct moe_variant *how, struct moe_plan *plan, struct err *err)
+{
+    if (op->plan && op->plan->made) {
+        *plan = *op->plan;
+        return ERR_OK;
+    }
+    if (moe_plan_new(g, op->T, op->top_k, op->experts->E, how ? how->cap : MOE_CAP_MMA, plan,
+                     err) != ERR_OK)
+        return err->code;
+    return moe_align(g, plan, op->top_k, op->ids, err);
 }
 
 static enum err_code run_moe(struct gpu *g, const struct gpu_moe *op, struct err *err)
 {
     const struct gpu_experts *x = op->experts;
     struct moe_plan plan;
-    const struct moe_variant *how = x->packed ? variant_for(g, op, err) : NULL;
+    const struct moe_variant *how = x->packed ? variant_for(g, x, op->T * op->top_k, err) : NULL;
     if (x->packed && !how) return err->code;
     int64_t wide_I = x->packed ? moe_pad(x->I, MOE_TILE_K) : x->I;
     int64_t wide_H = x->packed ? moe_pad(x->H, MOE_TILE_K) : x->H;
@@ -136,15 +164,23 @@ static enum err_code run_moe(struct gpu *g, const struct gpu_moe *op, struct err
     if (op->T * op->top_k * (wide_I > wide_H ? wide_I : wide_H) / 8 > UINT32_MAX)
         return err_set(err, ERR_INPUT, "run experts|op moe on gpu|%lld rows at once|fewer",
                        (long long)op->T);
-    if (moe_plan_new(g, op->T, op->top_k, x->E, how ? how->cap : MOE_CAP_MMA, &plan, err) != ERR_OK)
-        return err->code;
+    if (plan_for(g, op, how, &plan, err) != ERR_OK) return err->code;
     bf16 *act = gpu_new<bf16>(g, plan.pairs * wide_I, "experts' activations", err);
-    bf16 *out = gpu_new<bf16>(g, plan.pairs * wide_H, "experts' rows", err);
-    if (!act || !out || moe_align(g, &plan, op->top_k, op->ids, err) != ERR_OK ||
-        (x->packed ? products(g, op, &plan, how, act, out, err)
-                   : moe_any(g, op, &plan, act, out, err)) != ERR_OK)
+    int64_t before = how && how->kernel == MOE_LARGE ? MOE_CAP_LARGE * wide_H : 0;
+    bf16 *out = gpu_new<bf16>(g, before + plan.pairs * wide_H, "experts' rows", err);
+    if (!act || !out ||
+        (x->packed ? products(g, op, &plan, how, act, out + before, err)
+                   : moe_any(g, op, &plan, act, out + before, err)) != ERR_OK)
         return err->code;
-    return moe_combine(g, op, &plan, out, err);
+    return moe_combine(g, op, &plan, out + before, err);
+}
+
+enum err_code gpu_moe_plan(struct gpu *g, const struct gpu_experts *x, int64_t T, int64_t top_k,
+                           struct moe_plan *out, struct err *err)
+{
+    const struct moe_variant *how = x->packed ? variant_for(g, x, T * top_k, err) : NULL;
+    if (x->packed && !how) return err->code;
+    return moe_plan_new(g, T, top_k, x->E, how ? how->cap : MOE_CAP_MMA, out, err);
 }
 
 enum err_code gpu_moe(struct gpu *g, const struct gpu_moe *op, struct err *err)

@@ -50,6 +50,8 @@ struct gpu_moe {
     const int32_t *ids;   /* device [T, top_k] ascending in a row; -1: no expert (padding) */
     const float *weights; /* device [T, top_k] */
     const struct gpu_experts *experts;
+    const struct moe_plan *plan; /* NULL, or of these ids where it is made; then a launch lies
+                                    between that lets the next begin when it has waited itself */
     double sum_scale;
     const bf16 *shared; /* NULL, or [T, H]: y = bf16(bf16(sum) + shared) */
     bf16 *routed;       /* NULL, or out [T, H]: bf16(sum), sum_scale in it */
@@ -58,6 +60,10 @@ struct gpu_moe {
      * that are here. A part of an expert's inner width gives rows rounded as whole ones are. */
     float *partial;
 };
+/* Scratch for the plan of T rows, which gpu_router() then makes where it can. */
+struct moe_plan;
+enum err_code gpu_moe_plan(struct gpu *g, const struct gpu_experts *x, int64_t T, int64_t top_k,
+                           struct moe_plan *out, struct err *err) ERR_USED;
 /* Permutation, both grouped products, SwiGLU, combine. No host reads: may be captured. */
 enum err_code gpu_moe(struct gpu *g, const struct gpu_moe *op, struct err *err) ERR_USED;
 

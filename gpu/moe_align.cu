@@ -4,71 +4,13 @@
  *
  * Few pairs: one block does it all, 32 pairs a warp at a time. More: chunks are counted
  * (moe_count), one block sums up (moe_scan), then every chunk places its pairs (moe_place), one
- * warp walking through it in order.
+ * warp walking through it in order. Of few tokens router_few.cu makes the plan as it chooses.
  */
-#include "gpu/moe_parts.cuh"
+#include "gpu/moe_align.cuh"
 
-enum {
-    ALIGN_THREADS = 512,
-    ALIGN_WARPS = ALIGN_THREADS / 32,
-    SCAN_STEP = 16,
-    ALIGN_SHARED = 47 << 10
-};
+#include "core/check.h"
 
-/* Rows in the low half, tiles in the high one: one scan for both. */
-__device__ static inline unsigned long long scan_item(int32_t rows, int32_t cap)
-{
-    return (unsigned long long)moe_parts(rows, cap) << 32 | (unsigned)rows;
-}
-
-/* Sum of v of the threads before this one; *all: of all. */
-__device__ static unsigned long long block_scan(unsigned long long v, unsigned long long *all)
-{
-    __shared__ unsigned long long warp_sum[ALIGN_WARPS];
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    unsigned long long sum = v;
-    for (int step = 1; step < 32; step *= 2) {
-        unsigned long long other = __shfl_up_sync(~0u, sum, step);
-        if (lane >= step) sum += other;
-    }
-    __syncthreads();
-    if (lane == 31) warp_sum[warp] = sum;
-    __syncthreads();
-    unsigned long long before = 0;
-    *all = 0;
-    for (int w = 0; w < ALIGN_WARPS; w++) {
-        if (w < warp) before += warp_sum[w];
-        *all += warp_sum[w];
-    }
-    return before + sum - v;
-}
-
-/* From the rows of each expert: offsets and tiles. Called by a whole block; `rows` and the result
- * may be the same array of shared or global memory, [E]: it then holds the first rows. */
-__device__ static void list_experts(const struct moe_plan &p, int32_t *rows)
-{
-    unsigned long long base = 0;
-    for (int64_t first = 0; first < p.E; first += ALIGN_THREADS) {
-        int64_t e = first + threadIdx.x;
-        int32_t n = e < p.E ? rows[e] : 0;
-        unsigned long long all, at = base + block_scan(scan_item(n, p.cap), &all);
-        int32_t row = (int32_t)(at & 0xffffffffu), tile = (int32_t)(at >> 32);
-        if (e < p.E) {
-            rows[e] = row;
-            p.offset[e] = row;
-            for (int32_t i = 0; i < moe_parts(n, p.cap); i++) {
-                p.tile[tile + i] = moe_part((int32_t)e, row, n, p.cap, i);
-                p.ready[1 + tile + i] = 0;
-            }
-        }
-        base += all;
-    }
-    if (threadIdx.x == 0) {
-        p.offset[p.E] = (int32_t)(base & 0xffffffffu);
-        *p.tiles = (int32_t)(base >> 32);
-        p.ready[0] = 0;
-    }
-}
+enum { SCAN_STEP = 16, ALIGN_SHARED = 47 << 10 };
 
 __device__ static inline int32_t id_of(const int32_t *ids, int64_t pair, int64_t end, int64_t E)
 {
@@ -87,13 +29,6 @@ __device__ static inline int32_t take_place(int32_t *next, int32_t id)
     if (id >= 0 && (same >> lane) == 1u) next[id] = place + 1;
     __syncwarp();
     return place;
-}
-
-__device__ static inline void put_pair(const struct moe_plan &p, int64_t pair, int64_t top_k,
-                                       int32_t row)
-{
-    p.row_of[pair] = row;
-    if (row >= 0) p.token_of[row] = (int32_t)(pair / top_k);
 }
 
 /* Each pair's place among its expert's, and how many each expert has: 32 pairs a warp at a time,
@@ -149,6 +84,7 @@ __global__ static void __launch_bounds__(ALIGN_THREADS)
     extern __shared__ int32_t rows[]; /* [E], then of each pair its place among the expert's */
     int32_t *place = rows + p.E;
     let_next_launch();
+    wait_for_launch_before();
     if (by_warps)
         place_by_warps(p, ids, rows, place, (uint16_t *)(place + p.pairs));
     else
@@ -219,6 +155,40 @@ __global__ static void moe_place(const struct moe_plan p, int64_t top_k, const i
     }
 }
 
+/* A warp a class of sizes: how many tiles it has, then, after those of the larger ones, its tiles
+ * in their order. */
+__global__ static void __launch_bounds__(32 * MOE_SIZES)
+    moe_sort(const struct moe_plan p, struct moe_tile *out)
+{
+    __shared__ int32_t count[MOE_SIZES];
+    int lane = threadIdx.x % 32, size = threadIdx.x / 32;
+    int32_t n = *p.tiles, mine = 0, at = 0;
+    for (int32_t first = 0; first < n; first += 32) {
+        bool is = first + lane < n && moe_size_class(p.tile[first + lane].rows, p.cap) == size;
+        mine += __popc(__ballot_sync(~0u, is));
+    }
+    if (lane == 0) count[size] = mine;
+    __syncthreads();
+    for (int s = 0; s < size; s++) at += count[s];
+    for (int32_t first = 0; first < n; first += 32) {
+        struct moe_tile tile = p.tile[min(first + lane, n - 1)];
+        bool is = first + lane < n && moe_size_class(tile.rows, p.cap) == size;
+        unsigned same = __ballot_sync(~0u, is);
+        if (is) out[at + __popc(same & ((1u << lane) - 1))] = tile;
+        at += __popc(same);
+    }
+}
+
+const struct moe_tile *moe_by_size(struct gpu *g, const struct moe_plan *p, struct err *err)
+{
+    struct moe_tile *out = gpu_new<struct moe_tile>(g, p->tiles_max, "tiles by size", err);
+    CHECK(p->cap <= 8 * MOE_SIZES);
+    if (!out || GPU_LAUNCH(g, err, "moe_sort", "", dim3(1), dim3(32 * MOE_SIZES), 0, moe_sort, *p,
+                           out) != ERR_OK)
+        return NULL;
+    return out;
+}
+
 enum err_code moe_plan_new(struct gpu *g, int64_t T, int64_t top_k, int64_t E, int32_t cap,
                            struct moe_plan *out, struct err *err)
 {
@@ -255,10 +225,14 @@ enum err_code moe_align(struct gpu *g, const struct moe_plan *p, int64_t top_k, 
         size_t counts = (size_t)((p->pairs + 31) / 32 * p->E) * sizeof(uint16_t);
         bool by_warps =
             p->pairs > 32 && shared + counts + (size_t)p->pairs * sizeof(int32_t) <= ALIGN_SHARED;
-        return GPU_LAUNCH(g, err, "moe_align_small", by_warps ? "one block" : "one warp", dim3(1),
-                          dim3(ALIGN_THREADS),
-                          shared + (size_t)p->pairs * sizeof(int32_t) + (by_warps ? counts : 0),
-                          moe_align_small, *p, top_k, ids, by_warps);
+        const struct gpu_launch l = {"moe_align_small",
+                                     by_warps ? "one block" : "one warp",
+                                     dim3(1),
+                                     dim3(ALIGN_THREADS),
+                                     shared + (size_t)p->pairs * sizeof(int32_t) +
+                                         (by_warps ? counts : 0),
+                                     true};
+        return gpu_launch(g, &l, err, moe_align_small, *p, top_k, ids, by_warps);
     }
     dim3 grid((unsigned)p->chunks);
     if (GPU_LAUNCH(g, err, "moe_count", "", grid, dim3(256), shared, moe_count, *p, ids) !=

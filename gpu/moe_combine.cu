@@ -1,9 +1,12 @@
 /* moe_combine.cu: the weighted sum of a token's experts, op moe's last step; see moe_parts.cuh. A
  * thread owns columns of one token and adds the experts in ascending id (ids ascend in a row), in
- * float32: the same bits whatever stands beside it. */
+ * float32: the same bits whatever stands beside it. What was tried: with the addition to the stream
+ * and the norm behind it in one launch, a block a token, 7.0 us instead of 2.7 and 2.5 at one row
+ * on an H200, 10.3 instead of 6.1 and 3.2 at 64: a block with all registers of a multiprocessor
+ * finds none that is free before the products have ended. */
 #include "gpu/moe_parts.cuh"
 
-enum { COMBINE_THREADS = 256 };
+enum { COMBINE_THREADS = 256, AT_ONCE = 8, CHOSEN = 32 };
 
 struct combine {
     int64_t H, top_k;
@@ -31,24 +34,53 @@ __device__ static inline void put_piece(T *y, int64_t i, const struct piece<T, N
     *reinterpret_cast<struct piece<T, N> *>(y + i) = x;
 }
 
+/* The weighted sum of N columns from h on; AT_ONCE rows are loaded before the first is used. */
+template <int N>
+__device__ static inline void sum_rows(const struct combine &c, const int32_t *row_of,
+                                       const float *weights, int64_t h, float (&sum)[N])
+{
+    for (int first = 0; first < (int)c.top_k; first += AT_ONCE) {
+        struct piece<bf16, N> x[AT_ONCE];
+        bool there[AT_ONCE];
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            int64_t row = first + j < (int)c.top_k ? row_of[first + j] : -1;
+            there[j] = row >= 0;
+            if (there[j]) x[j] = piece_at<N>(c.rows, row * c.H + h);
+        }
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            if (!there[j]) continue;
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                sum[i] = fmaf(weights[first + j], __bfloat162float(x[j].v[i]), sum[i]);
+        }
+    }
+}
+
 template <int N> __global__ static void moe_sum(const struct combine c)
 {
     int64_t t = blockIdx.x, step = (int64_t)gridDim.y * COMBINE_THREADS * N;
     const int32_t *row_of = c.row_of + t * c.top_k;
     const float *weights = c.weights + t * c.top_k;
+    let_next_launch();
+    if (c.top_k <= CHOSEN) { /* the plan is older than the launch before */
+        __shared__ int32_t row_near[CHOSEN];
+        __shared__ float weight_near[CHOSEN];
+        if (threadIdx.x < c.top_k) {
+            row_near[threadIdx.x] = row_of[threadIdx.x];
+            weight_near[threadIdx.x] = weights[threadIdx.x];
+        }
+        __syncthreads();
+        row_of = row_near;
+        weights = weight_near;
+    }
     wait_for_launch_before();
     for (int64_t h = ((int64_t)blockIdx.y * COMBINE_THREADS + threadIdx.x) * N; h < c.H;
          h += step) {
         float sum[N] = {};
         struct piece<bf16, N> routed, y;
-#pragma unroll 4
-        for (int64_t j = 0; j < c.top_k; j++) {
-            int32_t row = row_of[j];
-            if (row < 0) continue;
-            struct piece<bf16, N> x = piece_at<N>(c.rows, row * c.H + h);
-#pragma unroll
-            for (int i = 0; i < N; i++) sum[i] = fmaf(weights[j], __bfloat162float(x.v[i]), sum[i]);
-        }
+        sum_rows<N>(c, row_of, weights, h, sum);
         if (c.partial) {
             struct piece<float, N> part;
 #pragma unroll

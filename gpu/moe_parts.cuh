@@ -7,23 +7,7 @@
 #include "gpu/moe.cuh"
 #include "gpu/moe_choose.h"
 #include "gpu/moe_pack.h"
-#include "gpu/moe_tiles.h"
-
-/* The permutation of a step, all of it on the device; no host ever reads it. */
-struct moe_plan {
-    int64_t pairs, E;
-    int32_t cap;           /* rows of a tile at most */
-    int64_t tiles_max;     /* room in tile[] */
-    int32_t *token_of;     /* [pairs]: token of a row */
-    int32_t *row_of;       /* [pairs]: row of a pair, -1: no expert */
-    struct moe_tile *tile; /* [tiles_max], by expert */
-    int32_t *tiles;        /* how many there are */
-    int32_t *offset;       /* [E + 1]: first row of an expert */
-    uint32_t *ready;      /* [1 + tiles_max], zeros: tasks taken, then of each tile of moe_stream.cu
-                             how many warps have made their rows of act */
-    int32_t *chunk_count; /* [chunks][E], or NULL where one block does it all */
-    int64_t chunks, chunk;
-};
+#include "gpu/moe_plan.cuh"
 
 /* Scratch for a plan, then the plan from ids [T, top_k]. */
 enum err_code moe_plan_new(struct gpu *g, int64_t T, int64_t top_k, int64_t E, int32_t cap,
@@ -31,7 +15,11 @@ enum err_code moe_plan_new(struct gpu *g, int64_t T, int64_t top_k, int64_t E, i
 enum err_code moe_align(struct gpu *g, const struct moe_plan *p, int64_t top_k, const int32_t *ids,
                         struct err *err) ERR_USED;
 
-/* One grouped product over the tiles of a plan with packed weights: row i of an expert's tile is
+/* The tiles by size, the largest first: of tasks that are taken in turns the last ones are then
+ * short. Scratch; NULL: an error. */
+const struct moe_tile *moe_by_size(struct gpu *g, const struct moe_plan *p, struct err *err);
+
+/* One grouped product over tiles of a plan with packed weights: row i of an expert's tile is
  * x[gather[i]], or x[i]. The columns of x [.., ldx] are padded with zeros to whole tiles. `gated`:
  * the matrix is w13 and y [rows, ldy] = silu(gate) * up, zero from column `cols` to ldy. Else y
  * [rows, cols]. */
@@ -43,10 +31,11 @@ struct moe_product {
     const int32_t *gather; /* device, or NULL */
     const struct moe_tile *tile;
     const int32_t *tiles;
+    uint32_t *taken; /* how many tasks were, where a counter gives them: 0 */
     bf16 *y;
-    int64_t ldy, cols;
-    bool every_lane; /* each lane says that it has read a stage, not one for its warp:
-                        ASSAY_GPU_EVERY_LANE */
+    int64_t rows, ldy, cols; /* rows: of y */
+    bool every_lane;         /* each lane says that it has read a stage, not one for its warp:
+                                ASSAY_GPU_EVERY_LANE */
 };
 
 /* w13 with SwiGLU, whose y is x of w2: in one launch, or one after the other. */
@@ -56,6 +45,8 @@ struct moe_stream_job {
     int32_t run[2];  /* strips of a task */
     uint32_t *ready; /* of the plan */
     enum stream_phase phase;
+    bool planned; /* the plan was there before the launch before began, and that is all that w13
+                     reads */
     bool every_lane;
 };
 
@@ -63,7 +54,8 @@ enum err_code moe_product_mma(struct gpu *g, const struct moe_product *p, bool g
                               struct err *err) ERR_USED;
 enum err_code moe_products_stream(struct gpu *g, const struct moe_stream_job *job,
                                   const struct moe_variant *how, struct err *err) ERR_USED;
-/* x, and y where gated, in the order of moe_swizzle_at(). */
+/* x where there is no `gather`, and y where gated, in the order of moe_swizzle_at(). Else y has
+ * room for MOE_CAP_LARGE rows before it, which is not touched. */
 enum err_code moe_product_large(struct gpu *g, const struct moe_product *p, bool gated,
                                 struct err *err) ERR_USED;
 /* out: the rows of the permuted order in that order; x [T, ld], ld a multiple of 64. */
@@ -88,11 +80,16 @@ __device__ static inline float round_bf16(float x)
 }
 
 /* gate and up round first, silu(gate) * up once: profile gpu. __expf is within 2^-21 of exp where
- * it neither over- nor underflows (|x| < 87), far below the rounding to bf16. */
+ * it neither over- nor underflows (|x| < 87), the division within 2^-22 (the exact one is 45
+ * instructions with a branch a value): far below the rounding to bf16. */
+__device__ static inline float swiglu_rounded(float gate, float up)
+{
+    return __fdividef(gate, 1.0f + __expf(-gate)) * up;
+}
+
 __device__ static inline float swiglu_value(float gate, float up)
 {
-    float rounded = round_bf16(gate);
-    return rounded / (1.0f + __expf(-rounded)) * round_bf16(up);
+    return swiglu_rounded(round_bf16(gate), round_bf16(up));
 }
 #endif
 

@@ -11,19 +11,22 @@ struct rope_rows {
     const float *frequency;
     const int64_t *position;
     bool interleaved;
+    bool soon;
     bf16 *x;
 };
 
-/* One block: some heads of a token. It begins when all before it has ended: what follows it early
- * (queries, then attention) reads the cache before it waits. */
-__global__ static void rope_kernel(struct rope_rows p)
+/* One block: some heads of a token. What follows it early (queries, then attention) reads the cache
+ * before it waits: unless `soon` it begins when all before this has ended. */
+__global__ static void rope_kernel(const struct rope_rows p)
 {
     __shared__ struct rope_angles angles;
     int64_t first = (int64_t)blockIdx.y * p.each, heads = p.heads - first;
     if (heads > p.each) heads = p.each;
-    let_next_launch();
+    if (p.soon) let_next_launch();
     rope_make(&angles, p.position[blockIdx.x], p.frequency, p.factor, p.half);
     __syncthreads();
+    wait_for_launch_before();
+    if (!p.soon) let_next_launch();
     bf16 *row = p.x + ((int64_t)blockIdx.x * p.heads + first) * p.stride + p.offset;
     for (int64_t k = threadIdx.x; k < heads * p.half; k += blockDim.x) {
         bf16 *x = row + k / p.half * p.stride;
@@ -53,7 +56,7 @@ enum err_code gpu_rope_send(struct gpu *g, const struct rope_table *t, bool keep
 
 enum err_code gpu_rope(struct gpu *g, int64_t T, int64_t heads, int64_t stride, int64_t offset,
                        const int64_t *position, const struct gpu_rope *table, bool interleaved,
-                       bf16 *x, struct err *err)
+                       bool soon, bf16 *x, struct err *err)
 {
     if (T == 0) return ERR_OK;
     struct rope_rows p = {};
@@ -66,13 +69,14 @@ enum err_code gpu_rope(struct gpu *g, int64_t T, int64_t heads, int64_t stride, 
     p.position = position;
     p.interleaved = interleaved;
     p.x = x;
+    p.soon = soon;
     /* A token by one block, or few tokens by more: a pair a thread. */
     p.each = T > FEW ? (int)heads : (int)ceil_div(256, p.half);
     int64_t pairs = (p.each < heads ? p.each : heads) * p.half;
     unsigned threads = pairs <= 64 ? 64 : pairs <= 128 ? 128 : 256;
     dim3 grid((unsigned)T, (unsigned)ceil_div(heads, p.each));
-    return GPU_LAUNCH(g, err, "rope", interleaved ? "interleaved" : "halves", grid, dim3(threads),
-                      0, rope_kernel, p);
+    return gpu_launch_early(g, err, "rope", interleaved ? "interleaved" : "halves", grid,
+                            dim3(threads), 0, rope_kernel, p);
 }
 
 enum err_code rope_gpu(const struct rope *op, struct run *run, struct err *err)
@@ -89,8 +93,8 @@ enum err_code rope_gpu(const struct rope *op, struct run *run, struct err *err)
         gpu_send(g, position, op->position, (size_t)op->T * sizeof *position, "positions", err) ==
             ERR_OK &&
         gpu_rope_send(g, op->table, false, &table, err) == ERR_OK &&
-        gpu_rope(g, op->T, op->heads, op->stride, op->offset, position, &table, op->interleaved, x,
-                 err) == ERR_OK)
+        gpu_rope(g, op->T, op->heads, op->stride, op->offset, position, &table, op->interleaved,
+                 false, x, err) == ERR_OK)
         (void)!gpu_fetch_act(g, op->x, x, op->T * width, "rope output", err);
     return gpu_leave(g, m, err);
 }

@@ -18,9 +18,10 @@ struct gpu_rope {
 enum err_code gpu_rope_send(struct gpu *g, const struct rope_table *t, bool keep,
                             struct gpu_rope *out, struct err *err) ERR_USED;
 /* Rotates columns [offset, offset + R) of every head of x [T, heads, stride] in place; position [T]
- * on the device. */
+ * on the device. `soon`: all before the launch before this has ended when that lets this begin, and
+ * so the next may begin at once. */
 enum err_code gpu_rope(struct gpu *g, int64_t T, int64_t heads, int64_t stride, int64_t offset,
                        const int64_t *position, const struct gpu_rope *table, bool interleaved,
-                       bf16 *x, struct err *err) ERR_USED;
+                       bool soon, bf16 *x, struct err *err) ERR_USED;
 
 #endif

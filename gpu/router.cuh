@@ -9,6 +9,7 @@
 
 #include "core/router.h"
 
+struct moe_plan;
 struct gpu_router {
     int64_t T, H, E, top_k, groups, top_groups;
     enum scoring scoring;
@@ -24,6 +25,8 @@ struct gpu_router {
     float *logits;              /* [T, E] */
     int32_t *ids;               /* [T, top_k] ascending */
     float *weights;             /* [T, top_k] */
+    struct moe_plan *plan;      /* NULL, or filled with the choice where that costs no launch of its
+                                   own: then plan->made */
 };
 /* What of it the op on the host says too: all that is no pointer. */
 struct gpu_router gpu_router_of(const struct router *op);

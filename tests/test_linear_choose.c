@@ -15,6 +15,7 @@ static struct linear_size size_of(int64_t T, int64_t in)
                                 .in = in,
                                 .blocks = 528,
                                 .sms = 132,
+                                .shared = 227 << 10,
                                 .dense = true,
                                 .aligned = true,
                                 .overlap = true,
@@ -42,15 +43,55 @@ static void choices__follow_rows_and_columns__of_dense_products(void **state)
     static const struct {
         int64_t T, in;
         const char *name;
-    } rows[] = {{1, 8, "whole4"},      {8, 1016, "whole4"},      {8, 1024, "whole8"},
-                {1, 7168, "whole8"},   {2, 7168, "whole8"},      {3, 7168, "parts8"},
-                {8, 7168, "parts8"},   {1, 20448, "whole8"},     {1, 20456, "parts8"},
-                {9, 7168, "cublaslt"}, {4096, 7168, "cublaslt"}, {1, INT32_MAX, "cublaslt"},
-                {9, 64, "cublaslt"}};
+    } rows[] = {{1, 8, "whole4"},         {8, 1016, "whole4"},        {8, 1024, "ring8"},
+                {1, 7168, "ring8"},       {8, 11872, "ring8"},        {8, 11880, "parts8"},
+                {1, 95200, "ring8"},      {1, 95208, "parts8"},       {9, 7168, "cublaslt"},
+                {4096, 7168, "cublaslt"}, {1, INT32_MAX, "cublaslt"}, {9, 64, "cublaslt"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct linear_size s = size_of(rows[i].T, rows[i].in);
         assert_chosen(&s, rows[i].name);
     }
+}
+
+/* A unit of eight outputs each, and others. */
+static void rings__are_for_more_outputs_than_one_unit_each(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t T, in;
+        const char *name;
+    } rows[] = {{8, 1024, "whole8"}, {1, 7168, "whole8"},  {2, 7168, "whole8"}, {3, 7168, "parts8"},
+                {8, 7168, "parts8"}, {1, 20448, "whole8"}, {1, 20456, "parts8"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct linear_size s = size_of(rows[i].T, rows[i].in);
+        s.blocks = 132;
+        assert_chosen(&s, rows[i].name);
+        s.blocks++;
+        assert_chosen(&s, "ring8");
+    }
+}
+
+/* What is planned for a block fits it, leaves no room for a second on the multiprocessor, and holds
+ * every column. */
+static void rings__fit_a_block__and_two_do_not(void **state)
+{
+    (void)state;
+    const int64_t shared = 227 << 10;
+    for (int64_t T = 1; T <= LINEAR_FEW; T++) {
+        for (int64_t in = 8; in <= 40960; in += 8) {
+            const struct linear_ring r = linear_ring_of(T, in, shared);
+            if (r.stages == 0) continue;
+            assert_in_range(r.stages, 2, LINEAR_RING_STAGES);
+            assert_true(r.bytes + LINEAR_RING_BESIDE <= shared);
+            assert_true(2 * r.bytes > shared);
+            assert_int_equal(r.columns % LINEAR_RING_CHUNK, 0);
+            assert_int_equal(r.row % 128, 64); /* bytes: rows side by side in different banks */
+            assert_true(r.stage >= 8 * r.row);
+            assert_true(r.stages * r.stage + linear_whole_bytes(T, in) <= r.bytes);
+        }
+    }
+    assert_int_equal(linear_ring_of(1, 7168, shared).stages, 6);
+    assert_int_equal(linear_ring_of(8, 11880, shared).stages, 0);
 }
 
 /* Rows that fit are whole: 40 KB, and 64 bytes beside each row. */
@@ -61,6 +102,7 @@ static void whole_rows__are_those_that_fit(void **state)
     for (int64_t T = 1; T <= LINEAR_FEW; T++) {
         int64_t in = ((40 << 10) / T - 64) / 16 * 8;
         struct linear_size s = size_of(T, in);
+        s.blocks = s.sms;
         assert_chosen(&s, "whole8");
         s.in += 8;
         assert_chosen(&s, "parts8");
@@ -75,6 +117,7 @@ static void whole_rows__are_for_blocks_that_run_at_once(void **state)
     (void)state;
     const char *why;
     struct linear_size s = size_of(3, 1536);
+    s.shared = 48 << 10; /* no ring */
     assert_chosen(&s, "whole8");
     s.blocks = 529;
     assert_chosen(&s, "parts8");
@@ -95,6 +138,7 @@ static void choices__do_without__what_the_card_or_the_library_has_not(void **sta
     s.overlap = false;
     assert_chosen(&s, "parts8");
     assert_refused(&s, "whole8", "no such copies");
+    assert_refused(&s, "ring8", "no such copies");
     s.in = 1024;
     assert_chosen(&s, "parts8");
     s.in = 1016;
@@ -104,13 +148,16 @@ static void choices__do_without__what_the_card_or_the_library_has_not(void **sta
     assert_chosen(&s, "any");
     assert_refused(&s, "cublaslt", "no algorithm");
     s.T = 8;
+    assert_chosen(&s, "ring8");
+    s.shared = 99 << 10;
     assert_chosen(&s, "parts8");
+    assert_refused(&s, "ring8", "no room");
 }
 
 static void other_matrices__go_to_another_kernel(void **state)
 {
     (void)state;
-    static const char *const few[] = {"whole8", "whole4", "parts8", "parts4"};
+    static const char *const few[] = {"ring8", "whole8", "whole4", "parts8", "parts4"};
     struct linear_size s = size_of(1, 1024), odd = s, heads = s, rows = size_of(9, 1024);
     s.dense = false;
     odd.aligned = false;
@@ -153,6 +200,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(choices__follow_rows_and_columns__of_dense_products),
+        cmocka_unit_test(rings__are_for_more_outputs_than_one_unit_each),
+        cmocka_unit_test(rings__fit_a_block__and_two_do_not),
         cmocka_unit_test(whole_rows__are_those_that_fit),
         cmocka_unit_test(whole_rows__are_for_blocks_that_run_at_once),
         cmocka_unit_test(choices__do_without__what_the_card_or_the_library_has_not),

@@ -68,6 +68,8 @@ struct match {
     double margin;            /* against it */
     double scale;             /* of the stored state: 1, or the factor that all its rows share */
     bool exact;               /* the median error is no more than storage explains */
+    double flips;             /* the largest row error that an engine's rounding gives the reference
+                                 itself, by experts that it flips; 0: exact, not looked for */
     int64_t *source;          /* [rows] row of `truth` that each stored row holds; -1: none of them;
                                  -2: not finite */
     double *row_error;        /* [rows] against its own row */

@@ -2,6 +2,7 @@
  * see inspect_samples.h. */
 #include "harness/inspect_samples.h"
 
+#include <math.h>
 #include <stdio.h>
 
 enum { SEGMENTS_SHOWN = 3 };
@@ -34,12 +35,15 @@ static bool is_off(const struct moved *v, int64_t p)
     return v->m->exact && v->m->source[p] == v->k->first + p && !(v->m->row_error[p] <= bound);
 }
 
+#define CHANCE 1.5 /* times the worst of the reference's rows: another engine flips other ones */
+
 /* A row that is none is accused only where the others are a quarter as far off: an engine whose
- * rows all lie that far from the reference says nothing about one of them. */
+ * rows all lie that far from the reference says nothing about one of them. Nor does a row that is
+ * no further off than one whose experts flipped. */
 static bool is_moved(const struct moved *v, int64_t p)
 {
     int64_t source = v->m->source[p];
-    if (source == -1) return !(v->m->row_error[p] <= 4 * v->m->error);
+    if (source == -1) return !(v->m->row_error[p] <= fmax(4 * v->m->error, CHANCE * v->m->flips));
     return source != -2 && (source != v->k->first + p || is_off(v, p));
 }
 

@@ -381,6 +381,63 @@ static void blur_row(const float *in, float *out)
         out[j] = in[j] + 0.5f * size * (float)((j * 7919 + (int)(in[j] * 4096)) % 3 - 1);
 }
 
+/* Uniform noise up to `most`, as trainers add to the states of one sample. */
+static void add_noise(struct tampered_sample *s, float most)
+{
+    for (int k = 0; k < s->states; k++) {
+        for (int64_t p = 0; p < s->rows; p++) {
+            for (int j = 0; j < TAMPERED_WIDTH; j++) {
+                int place = (int)((p * 7919 + j * 104729 + k * 31) % 2001) - 1000;
+                uint16_t *cell = &s->state[k][p][j];
+                *cell = bf16_from_f32(bf16_to_f32(*cell) + most * (float)place / 1000);
+            }
+        }
+    }
+}
+
+static void states__with_a_trainers_noise__are_found_in_their_sample(void **state)
+{
+    for (int i = 0; i < 2; i++) {
+        tampered_read(&samples, SAMPLE_VLLM);
+        add_noise(&samples.sample[i], 0.2f);
+        json_t *r = spoilt(state, true);
+        problems_are(r, 4);
+        finds(r, "noisy states", "state 0 is nearest to entry 2, but three quarters of the rows",
+              "without a trainer's noise");
+        json_decref(r);
+    }
+}
+
+/* Moves one row by `share` of its length, in a direction that no other row has. */
+static void move_row(uint16_t *row, float share)
+{
+    double length = 0;
+    for (int j = 0; j < TAMPERED_WIDTH; j++) length += pow(bf16_to_f32(row[j]), 2);
+    float step = share * (float)sqrt(length / TAMPERED_WIDTH);
+    for (int j = 0; j < TAMPERED_WIDTH; j++)
+        row[j] = bf16_from_f32(bf16_to_f32(row[j]) + ((j * 7919) % 13 % 2 ? step : -step));
+}
+
+/* A row as far off as flipped experts throw the reference's own is no finding; one further off is,
+ * and so is the near one where all others are exact. */
+static void row__as_far_off_as_flipped_experts__holds_where_others_are_rounded(void **state)
+{
+    static const struct {
+        const char *engine;
+        float share;
+        int problems;
+    } table[] = {{"hf", 0.8f, 0}, {"hf", 2.0f, 1}, {"math", 0.8f, 1}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        tampered_make_as(&samples, 2, (const int64_t[]){1, 3, 5, 6}, table[i].engine);
+        samples.format = SAMPLE_VLLM;
+        move_row(samples.sample[1].state[3][9], table[i].share);
+        json_t *r = spoilt(state, false);
+        problems_are(r, table[i].problems);
+        if (table[i].problems) finds(r, "wrong rows", "state 3: row 9", "");
+        json_decref(r);
+    }
+}
+
 /* Nearest to the right layers, and further from them than arithmetic explains. */
 static void states__of_a_model_like_this_one__are_found(void **state)
 {
@@ -461,6 +518,8 @@ int main(void)
         CASE(states__scaled__are_found),
         CASE(states__rotated__are_found),
         CASE(states__rounded_by_an_engine__hold),
+        CASE(states__with_a_trainers_noise__are_found_in_their_sample),
+        CASE(row__as_far_off_as_flipped_experts__holds_where_others_are_rounded),
         CASE(states__of_a_model_like_this_one__are_found),
         CASE(state__between_two_layers__is_said_to_be_either),
         CASE(tokens__of_other_texts__fit_no_state),

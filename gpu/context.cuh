@@ -96,7 +96,7 @@ struct gpu {
     int64_t waited;              /* of them, those before the last successful wait */
     struct gpu_step first, last; /* launches since the last wait */
     int64_t fail_at;             /* 0, or the launch that is made to fail */
-    bool prefill;                /* ASSAY_GPU_PREFILL=1: what a library is to write is NaN before */
+    bool prefill; /* ASSAY_GPU_PREFILL=1: what the copy engine is to store is NaN before */
     /* ASSAY_GPU_EVERY_LANE=1, for the race checker: it does not see that a warp's barrier orders
      * the reads of all its lanes before the one lane that tells the loader. */
     bool every_lane;

@@ -389,23 +389,39 @@ sanitizer() {
     unset ASSAY_GPU_PREFILL ASSAY_GPU_EVERY_LANE
 }
 
-# What the card itself counts of each case's kernels, once, under NVIDIA's profiler: bench puts it beside its rows. A card
-# that lets nobody count, or a machine without a profiler, is no failure: the report has the reason in its words.
-counters() {
-    local metrics=gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum
+# counted OP: ncu's list of what the op's cases launch, behind those of other ops; the names and units of its columns once.
+counted() {
+    local op=$1 status=0 metrics=gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum
     metrics=$metrics,sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed
+    SECONDS=0
+    : > "$work/one.csv"
+    timeout 120 ncu --csv --page raw --print-units base --print-kernel-base function --clock-control none \
+        --profile-from-start off --metrics "$metrics" --log-file "$work/one.csv" "$assay" bench "$op" --on gpu \
+        > "$work/log" 2>&1 || status=$?
+    if [ -s "$work/ncu.csv" ]; then
+        grep -Ev '^"(ID)?",' "$work/one.csv" >> "$work/ncu.csv"
+    else
+        cp "$work/one.csv" "$work/ncu.csv"
+    fi
+    if [ "$status" -eq 0 ]; then
+        say "counters: $op: $SECONDS s"
+    elif ! grep '^==ERROR==' "$work/one.csv"; then
+        say "FAIL counters: $op: the profiler ended with status $status after $SECONDS s, without a word"
+        tail -n 5 "$work/log"
+        failures=$((failures + 1))
+    fi
+}
+
+# What the card itself counts of each case's kernels, once, under NVIDIA's profiler, op by op: bench puts it beside its
+# rows. A card that lets nobody count, or a machine without a profiler, is no failure: the report has the reason in its words.
+counters() {
+    local op
     if ! command -v ncu > /dev/null; then
         echo "==ERROR== ncu was not found" > "$work/ncu.csv"
         say "counters: ncu was not found"
         return 0
     fi
-    ncu --csv --page raw --print-units base --print-kernel-base function --clock-control none --profile-from-start off \
-        --metrics "$metrics" --log-file "$work/ncu.csv" "$assay" bench norm rope linear mlp router mla.core moe layer logits \
-        --on gpu > "$work/log" 2>&1 || grep '^==ERROR==' "$work/ncu.csv" || {
-        say "FAIL counters: the profiler ended badly, without a word"
-        tail -n 5 "$work/log"
-        failures=$((failures + 1))
-    }
+    for op in norm rope linear mlp router mla.core moe layer logits; do counted "$op"; done
 }
 
 bench() {

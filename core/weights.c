@@ -9,86 +9,9 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-int64_t tensor_count(const struct tensor *t)
-{
-    int64_t n = 1;
-    for (int i = 0; i < t->dims; i++) n *= t->shape[i];
-    return n;
-}
-
-bool tensor_exists(const struct tensor *t)
-{
-    return t->name[0] != '\0';
-}
-
-typedef void tensor_reader(const void *data, int64_t bytes);
-static _Atomic(tensor_reader *) watcher;
-
-void tensor_watch(tensor_reader *reader)
-{
-    atomic_store(&watcher, reader);
-}
-
-static int64_t columns_of(const struct tensor *t)
-{
-    return t->dims > 0 ? t->shape[t->dims - 1] : 1;
-}
-
-bool tensor_is_contiguous(const struct tensor *t)
-{
-    int64_t columns = columns_of(t);
-    return t->pitch == 0 || t->pitch == columns || tensor_count(t) <= columns;
-}
-
-int64_t tensor_place(const struct tensor *t, int64_t i)
-{
-    int64_t columns = columns_of(t);
-    return t->offset + (t->pitch == 0 ? i : i / columns * t->pitch + i % columns);
-}
-
-void tensor_hold(struct tensor *t, const void *data)
-{
-    t->data = data;
-    t->offset = t->pitch = 0;
-}
-
-/* Elements [first, first + n) of the larger tensor. */
-static const void *side_by_side(const struct tensor *t, int64_t first, int64_t n, void *buf)
-{
-    if (!t->data) {
-        synth_fill(&t->rule, t->dtype, first, n, buf);
-        return buf;
-    }
-    int64_t size = dtype_size(t->dtype);
-    const char *at = (const char *)t->data + first * size;
-    tensor_reader *reader = atomic_load_explicit(&watcher, memory_order_relaxed);
-    if (reader && n > 0 && ((uintptr_t)at - 1) >> 12 != ((uintptr_t)at + n * size - 1) >> 12)
-        reader(at, n * size);
-    return at;
-}
-
-const void *tensor_elements(const struct tensor *t, int64_t first, int64_t n, void *buf)
-{
-    CHECK(first >= 0 && n >= 0 && first + n <= tensor_count(t));
-    int64_t columns = columns_of(t), size = dtype_size(t->dtype);
-    if (n == 0 || tensor_is_contiguous(t) || first % columns + n <= columns)
-        return side_by_side(t, tensor_place(t, first), n, buf);
-    CHECK(buf);
-    for (int64_t done = 0; done < n;) {
-        int64_t at = first + done, left = columns - at % columns,
-                m = n - done < left ? n - done : left;
-        char *to = (char *)buf + done * size;
-        const void *from = side_by_side(t, tensor_place(t, at), m, to);
-        if (from != to) memcpy(to, from, (size_t)(m * size));
-        done += m;
-    }
-    return buf;
-}
 
 /* ---- opening ---- */
 
@@ -178,8 +101,7 @@ static int by_tensor(const void *a, const void *b)
                   (*(const struct st_tensor *const *)b)->name);
 }
 
-/* Which file a tensor of the index lies in, for messages. */
-static const char *file_of(const struct weights *w, const struct st_tensor *t)
+const char *weights_file(const struct weights *w, const struct st_tensor *t)
 {
     for (int64_t i = 0; i < w->file_count; i++) {
         if (t >= w->files[i].tensors && t < w->files[i].tensors + w->files[i].count)
@@ -202,7 +124,8 @@ static enum err_code build_index(struct weights *w, struct err *err)
     for (int64_t i = 1; i < n; i++) {
         if (by_tensor(&w->index[i - 1], &w->index[i]) == 0)
             return err_set(err, ERR_INPUT, "index tensors|%s|in %s and in %s|one file",
-                           w->index[i]->name, file_of(w, w->index[i - 1]), file_of(w, w->index[i]));
+                           w->index[i]->name, weights_file(w, w->index[i - 1]),
+                           weights_file(w, w->index[i]));
     }
     return ERR_OK;
 }
@@ -221,7 +144,7 @@ static enum err_code check_indexed(const struct weights *w, const json_t *map, c
             return err_set(err, ERR_INPUT,
                            "read index|%s: %s|no such tensor in %s|what the index promises", path,
                            key, file);
-        const char *in = strrchr(file_of(w, t), '/');
+        const char *in = strrchr(weights_file(w, t), '/');
         if (in && strcmp(in + 1, file) != 0)
             return err_set(err, ERR_INPUT, "read index|%s: %s|in %s|in %s, as the index says", path,
                            key, in + 1, file);
@@ -341,8 +264,9 @@ static enum err_code check_shape(const struct weights *w, const struct st_tensor
     char found[96], wanted[96];
     bool same = s->dims == dims && memcmp(s->shape, shape, (size_t)dims * sizeof *shape) == 0;
     if (same) return ERR_OK;
-    return err_set(err, ERR_INPUT, "tensor shape|%s: %s|%s|%s, as config.json says", file_of(w, s),
-                   s->name, st_shape_text(s->dims, s->shape, found, sizeof found),
+    return err_set(err, ERR_INPUT, "tensor shape|%s: %s|%s|%s, as config.json says",
+                   weights_file(w, s), s->name,
+                   st_shape_text(s->dims, s->shape, found, sizeof found),
                    st_shape_text(dims, shape, wanted, sizeof wanted));
 }
 
@@ -357,7 +281,7 @@ static enum err_code stored_tensor(const struct weights *w, const char *name, en
     if (check_shape(w, s, dims, shape, err) != ERR_OK) return err->code;
     bool real = s->dtype == DT_BF16 || s->dtype == DT_F16 || s->dtype == DT_F32;
     if (as == DT_COUNT ? !real : s->dtype != as)
-        return err_set(err, ERR_INPUT, "tensor dtype|%s: %s|%s|%s", file_of(w, s), name,
+        return err_set(err, ERR_INPUT, "tensor dtype|%s: %s|%s|%s", weights_file(w, s), name,
                        dtype_name(s->dtype), as == DT_COUNT ? "BF16, F16 or F32" : dtype_name(as));
     out->dtype = s->dtype;
     out->data = s->data;
@@ -376,125 +300,4 @@ enum err_code weights_tensor(const struct weights *w, const char *name, enum dty
                        NAME_MAX_BYTES);
     if (w->synthetic) return weights_synth_rule(w, as, out, err);
     return stored_tensor(w, name, as, dims, shape, out, err);
-}
-
-/* A companion tensor of a packed matrix: NAME.SUFFIX. */
-static enum err_code companion(const struct weights *w, const char *name, const char *suffix,
-                               enum dtype as, int dims, const int64_t *shape, struct tensor *out,
-                               struct err *err)
-{
-    char full[NAME_MAX_BYTES + 32];
-    snprintf(full, sizeof full, "%s.%s", name, suffix);
-    return weights_tensor(w, full, as, dims, shape, out, err);
-}
-
-/* weight_shape, where it is stored, must repeat what the config says: int32 or int64, both are
- * written. */
-static enum err_code check_weight_shape(const struct weights *w, const char *name, int64_t out,
-                                        int64_t in, struct err *err)
-{
-    char full[NAME_MAX_BYTES + 32];
-    snprintf(full, sizeof full, "%s.weight_shape", name);
-    const struct st_tensor *s = weights_stored(w, full);
-    if (!s) return ERR_OK;
-    if ((s->dtype != DT_I32 && s->dtype != DT_I64) || s->count != 2)
-        return err_set(err, ERR_INPUT, "tensor dtype|%s: %s|%lld of %s|2 of I32 or I64",
-                       file_of(w, s), full, (long long)s->count, dtype_name(s->dtype));
-    int64_t stored_out = dtype_int_at(s->dtype, s->data, 0),
-            stored_in = dtype_int_at(s->dtype, s->data, 1);
-    if (stored_out != out || stored_in != in)
-        return err_set(err, ERR_INPUT,
-                       "packed shape|%s: %s|(%lld, %lld)|(%lld, %lld), as config.json says",
-                       file_of(w, s), full, (long long)stored_out, (long long)stored_in,
-                       (long long)out, (long long)in);
-    return ERR_OK;
-}
-
-/* A companion that the config has no use for would have changed every value: one of the two lies.
- */
-static enum err_code refuse_companion(const struct weights *w, const char *name, const char *suffix,
-                                      const char *says, struct err *err)
-{
-    char full[NAME_MAX_BYTES + 32];
-    snprintf(full, sizeof full, "%s.%s", name, suffix);
-    const struct st_tensor *s = weights_stored(w, full);
-    if (!s) return ERR_OK;
-    return err_set(err, ERR_INPUT, "packed weight|%s: %s|a stored %s|none, as config.json has %s",
-                   file_of(w, s), full, suffix, says);
-}
-
-static enum err_code packed_matrix(const struct weights *w, const char *name, struct matrix *m,
-                                   struct err *err)
-{
-    const struct quant *q = &w->config.quant;
-    m->format = MATRIX_PACKED;
-    m->bits = q->bits;
-    m->group = q->group;
-    if (q->group && m->in % q->group && !q->act_order)
-        return err_set(
-            err, ERR_INPUT,
-            "packed weight|%s|%lld columns in groups of %lld|groups that divide the columns", name,
-            (long long)m->in, (long long)q->group);
-    int64_t per_word = 32 / q->bits, groups = q->group ? ceil_div(m->in, q->group) : 1;
-    const int64_t packed[2] = {m->out, ceil_div(m->in, per_word)}, scale[2] = {m->out, groups};
-    const int64_t zero[2] = {ceil_div(m->out, per_word), groups}, g_idx[1] = {m->in};
-    if (companion(w, name, "weight_packed", DT_I32, 2, packed, &m->data, err) != ERR_OK ||
-        companion(w, name, "weight_scale", DT_COUNT, 2, scale, &m->scale, err) != ERR_OK ||
-        check_weight_shape(w, name, m->out, m->in, err) != ERR_OK)
-        return err->code;
-    if (w->synthetic) weights_synth_set_inputs(m);
-    if ((q->symmetric
-             ? refuse_companion(w, name, "weight_zero_point", "symmetric: true", err)
-             : companion(w, name, "weight_zero_point", DT_I32, 2, zero, &m->zero, err)) != ERR_OK)
-        return err->code;
-    return q->act_order ? companion(w, name, "weight_g_idx", DT_I32, 1, g_idx, &m->g_idx, err)
-                        : refuse_companion(w, name, "weight_g_idx", "no actorder: group", err);
-}
-
-static enum err_code fp8_matrix(const struct weights *w, const char *name, struct matrix *m,
-                                struct err *err)
-{
-    const int64_t *block = w->config.quant.block;
-    const int64_t shape[2] = {m->out, m->in},
-                  scale[2] = {ceil_div(m->out, block[0]), ceil_div(m->in, block[1])};
-    m->format = MATRIX_FP8_BLOCK;
-    m->block[0] = block[0];
-    m->block[1] = block[1];
-    if (companion(w, name, "weight", DT_F8_E4M3, 2, shape, &m->data, err) != ERR_OK)
-        return err->code;
-    return companion(w, name, "weight_scale_inv", DT_F32, 2, scale, &m->scale, err);
-}
-
-/* What is stored decides the format; the config says what to ask for where nothing is. */
-static enum matrix_format stored_format(const struct weights *w, const char *name)
-{
-    char full[NAME_MAX_BYTES + 32];
-    bool wanted = config_is_quantised(&w->config, name);
-    enum matrix_format quantised =
-        w->config.quant.kind == QUANT_FP8_BLOCK ? MATRIX_FP8_BLOCK : MATRIX_PACKED;
-    if (w->config.quant.kind == QUANT_NONE) return MATRIX_DENSE;
-    if (w->synthetic) return wanted ? quantised : MATRIX_DENSE;
-    snprintf(full, sizeof full, "%s.%s", name,
-             quantised == MATRIX_PACKED ? "weight_packed" : "weight_scale_inv");
-    if (weights_stored(w, full)) return quantised;
-    snprintf(full, sizeof full, "%s.weight", name);
-    const struct st_tensor *dense = weights_stored(w, full);
-    if (dense && dense->dtype != DT_F8_E4M3) return MATRIX_DENSE;
-    return wanted || dense ? quantised : MATRIX_DENSE;
-}
-
-enum err_code weights_matrix(const struct weights *w, const char *name, int64_t out, int64_t in,
-                             struct matrix *m, struct err *err)
-{
-    const int64_t shape[2] = {out, in};
-    *m = (struct matrix){.format = MATRIX_DENSE, .out = out, .in = in};
-    switch (stored_format(w, name)) {
-    case MATRIX_PACKED:
-        return packed_matrix(w, name, m, err);
-    case MATRIX_FP8_BLOCK:
-        return fp8_matrix(w, name, m, err);
-    case MATRIX_DENSE:
-        break;
-    }
-    return companion(w, name, "weight", DT_COUNT, 2, shape, &m->data, err);
 }

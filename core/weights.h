@@ -1,17 +1,13 @@
-/* weights.h: where tensors come from: a folder of safetensors files, or a rule that makes them.
- *
- * A tensor is a view: it is mapped (data is set) or made on request (rule), all of it or some rows
- * and columns (matrix_part.h). Nothing is loaded. A matrix is a linear layer's weight [out, in] in
- * whatever format it is stored: one tensor, or packed codes with scales. Test:
- * tests/test_weights.c */
+/* weights.h: where tensors come from: a folder of safetensors files, or a rule that makes them. A
+ * matrix is a linear layer's weight [out, in] in whatever format it is stored: one tensor, or
+ * packed codes with scales (weights_matrix.c). Test: tests/test_weights.c */
 #ifndef ASSAY_CORE_WEIGHTS_H
 #define ASSAY_CORE_WEIGHTS_H
 
 #include "core/config.h"
-#include "core/dtype.h"
 #include "core/error.h"
 #include "core/safetensors.h"
-#include "core/synth.h"
+#include "core/tensor.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,43 +16,11 @@
 extern "C" {
 #endif
 
-enum { NAME_MAX_BYTES = 192 };
-
 /* a / b rounded up, b > 0: words and groups of a packed row, blocks of an FP8 one. */
 static inline int64_t ceil_div(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
 }
-
-struct tensor {
-    char name[NAME_MAX_BYTES];
-    enum dtype dtype;
-    int dims;
-    int64_t shape[ST_DIMS];
-    const void *data; /* mapped; NULL: made by rule */
-    struct synth_rule rule;
-    /* A part of a larger tensor, to which data and rule lead: the element where it begins there,
-     * and elements between its rows (0: as many as it has columns). Zeros: all of it. */
-    int64_t offset, pitch;
-};
-
-/* Elements [first, first + n) of those that the shape counts: a pointer into the mapping, or into
- * `buf` (n elements) after making them there. `buf` may be NULL for mapped elements that lie side
- * by side: tensor_is_contiguous(), or within one row. */
-const void *tensor_elements(const struct tensor *t, int64_t first, int64_t n, void *buf);
-/* Whether all elements lie side by side in the larger tensor. */
-bool tensor_is_contiguous(const struct tensor *t);
-/* Where in the larger tensor element i lies. */
-int64_t tensor_place(const struct tensor *t, int64_t i);
-/* From here on the elements are those of `data`, all of them, side by side. */
-void tensor_hold(struct tensor *t, const void *data);
-/* `reader` is told of every view into a mapping that holds the first byte of a 4 KiB page, by the
- * thread that is about to read it: how far a load has come and what it waits for. Smaller views
- * inside a page are passed over, so that rows of a few bytes cost nothing. NULL: nobody. Set it
- * while nothing reads. */
-void tensor_watch(void (*reader)(const void *data, int64_t bytes));
-int64_t tensor_count(const struct tensor *t);
-bool tensor_exists(const struct tensor *t);
 
 enum matrix_format { MATRIX_DENSE, MATRIX_PACKED, MATRIX_FP8_BLOCK };
 
@@ -103,6 +67,8 @@ void weights_watch(void (*opening)(const char *path));
 /* The stored tensor `name`, or !tensor_exists() when the checkpoint has none. Synthetic sources
  * have none of their own: see weights_tensor(). */
 const struct st_tensor *weights_stored(const struct weights *w, const char *name);
+/* The file that a stored tensor lies in, for messages. */
+const char *weights_file(const struct weights *w, const struct st_tensor *t);
 
 /* A tensor that must be there with this shape, of any float type (`as` DT_COUNT) or of type `as`.
  * Synthetic: made by the rule that its name implies. Errors name the tensor, what was found and

@@ -93,6 +93,8 @@ int64_t match_rows(const struct match_job *job, int64_t candidate, double scale,
                    int64_t *source);
 /* The middle of n values, which are reordered; NaN when there are none. */
 double match_median(double *x, int64_t n);
+/* What a share of them, 0 to 1, does not exceed; the same. */
+double match_quantile(double *x, int64_t n, double share);
 
 /* ---- the inspection of a folder ---- */
 

@@ -14,6 +14,13 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+double match_quantile(double *x, int64_t n, double share)
+{
+    if (n == 0) return NAN;
+    qsort(x, (size_t)n, sizeof *x, by_value);
+    return x[(int64_t)(share * (double)(n - 1))];
+}
+
 double match_median(double *x, int64_t n)
 {
     if (n == 0) return NAN;

@@ -20,19 +20,6 @@ static bool is_noisy(const struct looked *k, int state)
            !k->match[state].exact;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* What a share of n values does not exceed; they are reordered. */
-static double quantile(double *x, int64_t n, double share)
-{
-    qsort(x, (size_t)n, sizeof *x, by_value);
-    return x[(int64_t)(share * (double)(n - 1))];
-}
-
 /* The middle over all rows of |a - b| / |b|; the largest of them into *most. */
 static double rounding(const struct truth *a, const struct truth *b, int64_t candidate,
                        double *room, double *most)
@@ -75,7 +62,7 @@ struct verdict {
 /* The nearest quarter's error of n rows in v->room; too few: NaN, which is beyond nothing. */
 static double error_of(const struct verdict *v, int64_t n)
 {
-    return n < ROWS_LEAST ? NAN : quantile(v->room, n, NEAREST);
+    return n < ROWS_LEAST ? NAN : match_quantile(v->room, n, NEAREST);
 }
 
 static void say(struct samples *w, const struct verdict *v, const char *what, const char *where,
@@ -115,7 +102,7 @@ static void say_each(struct samples *w, const struct verdict *v)
     for (int64_t i = 0; i < w->count; i++) {
         if (!isnan(v->error[i])) v->room[known++] = v->error[i];
     }
-    double nearest = known > 0 ? quantile(v->room, known, NEAREST) : INFINITY;
+    double nearest = known > 0 ? match_quantile(v->room, known, NEAREST) : INFINITY;
     double bound = nearest <= v->storage ? UNLIKE * nearest + v->storage : INFINITY;
     for (int64_t i = 0; i < w->count; i++) {
         if (v->error[i] > bound)

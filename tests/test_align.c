@@ -92,6 +92,7 @@ static void rows__match__of_a_shorter_sequence_and_of_no_shorter_batch(void **st
         assert_err(&err, ERR_INPUT, "align dumps", "s.safetensors and", "batches of",
                    "the same batch");
         err_clear(&err);
+        align_free(&a);
         dump_close(&s);
         dump_close(&t);
     }

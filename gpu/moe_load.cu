@@ -5,6 +5,7 @@
  * was sent: an expert that is not the checkpoint's, byte for byte, is refused. So is one with a
  * scale that the products do not take. */
 #include "gpu/moe_parts.cuh"
+#include "gpu/moe_scale.h"
 
 #include "core/check.h"
 
@@ -93,17 +94,11 @@ __device__ static inline bool same_bits(bf16 a, bf16 b)
     return __bfloat16_as_ushort(a) == __bfloat16_as_ushort(b);
 }
 
-/* What is wrong with a packed matrix: codes and scales that it does not give back, scales of
- * MOE_SCALE_END and more. */
+/* What is wrong with a packed matrix: codes and scales that it does not give back, scales that do
+ * not fit. */
 struct pack_faults {
     unsigned long long different, large;
 };
-
-__device__ static inline bool is_large(bf16 scale)
-{
-    float size = fabsf(__bfloat162float(scale));
-    return size >= MOE_SCALE_END && !isinf(size);
-}
 
 /* Counts them; scales are looked at once a k32 group. */
 __global__ static void moe_unpack(const struct pack_job j, struct pack_faults *faults)
@@ -117,7 +112,7 @@ __global__ static void moe_unpack(const struct pack_job j, struct pack_faults *f
         if (k % MOE_SCALE_K) continue;
         bf16 scale = *(const bf16 *)(j.packed + moe_scale_at(at, k, j.tiles_k));
         mine.different += !same_bits(scale, stored_scale(j, row, k));
-        mine.large += is_large(scale);
+        mine.large += !moe_scale_fits(__bfloat162float(scale));
     }
     if (mine.different) atomicAdd(&faults->different, mine.different);
     if (mine.large) atomicAdd(&faults->large, mine.large);
@@ -171,19 +166,24 @@ static enum err_code pack_matrix(struct gpu *g, const struct matrix *m, int part
                       moe_unpack, j, faults);
 }
 
-/* ERR_OK where nothing is wrong with expert `name`. */
-static enum err_code judge_faults(const struct pack_faults *found, const char *name,
+/* ERR_OK where nothing is wrong with expert `x`. */
+static enum err_code judge_faults(const struct pack_faults *found, const struct expert *x,
                                   struct err *err)
 {
+    const char *name = x->gate.data.name;
     if (found->different)
         return err_set(err, ERR_DEVICE,
                        "repack expert|%s|%llu codes or scales that are not the checkpoint's|the "
                        "same bytes after a round trip",
                        name, found->different);
-    if (found->large)
-        return err_set(err, ERR_INPUT, "repack expert|%s|%llu scales beyond that|less than %g",
-                       name, found->large, (double)MOE_SCALE_END);
-    return ERR_OK;
+    if (!found->large) return ERR_OK;
+    if (moe_scales_check(&x->gate, err) != ERR_OK || moe_scales_check(&x->up, err) != ERR_OK ||
+        moe_scales_check(&x->down, err) != ERR_OK)
+        return err->code;
+    return err_set(err, ERR_DEVICE,
+                   "repack expert|%s|%llu scales too large on the device|none, as in the "
+                   "checkpoint",
+                   name, found->large);
 }
 
 static enum err_code load_packed(struct gpu *g, struct gpu_experts *x, int64_t e,
@@ -198,7 +198,7 @@ static enum err_code load_packed(struct gpu *g, struct gpu_experts *x, int64_t e
         pack_matrix(g, &from->down, PART_ALONE, w2, faults, err) != ERR_OK ||
         gpu_fetch(g, &found, faults, sizeof found, "round trip", err) != ERR_OK)
         return err->code;
-    return judge_faults(&found, from->gate.data.name, err);
+    return judge_faults(&found, from, err);
 }
 
 /* ---- all ---- */

@@ -22,7 +22,7 @@
  * * scale is exact. That is the value that the checkpoint's decompressor gives, in another unit,
  * for 2^133 is beyond bf16; sums take it back. (Over the bits of 128, as is usual, two operations
  * are needed: 136 * scale does not fit bf16.) Exact for scales that are 0, or from 2^-94 up and
- * below MOE_SCALE_END; larger ones are refused.
+ * below MOE_SCALE_END; larger ones are refused (moe_scale.h).
  *
  * gate and up are one matrix, interleaved by 8: rows 16b .. 16b+7 are gate rows 8b .. 8b+7, rows
  * 16b+8 .. 16b+15 the up rows of the same numbers; a thread that holds a gate value holds its up
@@ -30,6 +30,7 @@
 #ifndef ASSAY_GPU_MOE_PACK_H
 #define ASSAY_GPU_MOE_PACK_H
 
+#include <float.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -61,6 +62,14 @@ enum {
 MOE_BOTH int64_t moe_pad(int64_t n, int64_t to)
 {
     return (n + to - 1) / to * to;
+}
+
+/* Whether a scale is one that the fused operation takes. Infinities and NaN are: what they multiply
+ * is not finite, in the reference as here, and the op says so. */
+MOE_BOTH bool moe_scale_fits(float scale)
+{
+    float size = scale < 0 ? -scale : scale;
+    return !(size >= MOE_SCALE_END) || size > FLT_MAX;
 }
 
 MOE_BOTH int64_t moe_strips(int64_t rows)

@@ -156,7 +156,7 @@ enum err_code align_dumps(const struct dump *subject, const struct dump *truth, 
         }
         bool moe = s->known && s->layer >= 0 && !tap_is_draft(s->kind) &&
                    (layer_is_moe(subject, s->layer) || layer_is_moe(truth, s->layer));
-        a->pairs[a->count++] = (struct pair){s, t, moe, 0};
+        a->pairs[a->count++] = (struct pair){.subject = s, .truth = t, .moe = moe};
     }
     for (int64_t i = 0; i < truth->count; i++) {
         if (!dump_find(subject, truth->taps[i].name))

@@ -9,6 +9,7 @@ struct pair {
     const struct dump_tap *subject, *truth;
     bool moe;    /* the layer has experts, as far as the dumps show */
     int64_t ops; /* since the recorded taps that it was computed from; 0: since the start */
+    bool finer;  /* than one of those is stored */
 };
 
 struct alignment {

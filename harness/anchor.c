@@ -2,11 +2,10 @@
 #include "harness/anchor.h"
 
 #include "core/check.h"
+#include "core/synth.h"
 
+#include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-enum { TOP_K_MAX = 256 }; /* routing weights of a row */
 
 static bool wants(void *ctx, const char *name)
 {
@@ -52,6 +51,39 @@ static bool rounds_to(enum dtype t, double own, double stored)
            dtype_round(t, own * (1 - nearly)) == stored;
 }
 
+/* Half a step of the type at x: how far rounding to it may have moved a value. */
+static double half_step(enum dtype t, double x)
+{
+    double subnormal = t == DT_F16 ? 0x1p-25 : t == DT_F8_E4M3 ? 0x1p-10 : 0;
+    int exponent;
+    (void)frexp(x, &exponent);
+    return fmax(ldexp(dtype_unit(t), exponent - 1), subnormal);
+}
+
+/* What the run goes on with where it has `own` and the dump `stored`; u in [-1, 1). A value that
+ * the run has exactly as stored was not rounded. */
+static double merged(const struct anchor *a, enum dtype t, bool keeps, double own, double stored,
+                     double u)
+{
+    if (keeps && rounds_to(t, own, stored)) return own;
+    if (!a->spreads || own == stored || !isfinite(stored)) return stored;
+    double x = stored + u * half_step(t, stored);
+    return dtype_round(t, x) == stored ? x : stored; /* the step below a power of two is shorter */
+}
+
+static void merge_row(const struct anchor *a, const struct dump_tap *t, int64_t row, bool keeps,
+                      double *x)
+{
+    enum dtype type = t->tensor->dtype;
+    uint64_t base = synth_base(1, t->name);
+    for (int64_t k = 0; k < t->cols; k++) {
+        int64_t i = row * t->cols + k;
+        double stored;
+        dtype_to_f64(type, (const char *)t->tensor->data + i * dtype_size(type), 1, &stored);
+        x[k] = merged(a, type, keeps, x[k], stored, synth_u(base, i));
+    }
+}
+
 static enum err_code replace(void *ctx, const char *name, const struct rows *rows, int64_t cols,
                              double *data, struct err *err)
 {
@@ -60,19 +92,15 @@ static enum err_code replace(void *ctx, const char *name, const struct rows *row
     int64_t layer;
     if (tap_parse(name, &kind, &layer) && a->flows[kind]) return err->code;
     const struct dump_tap *t = anchor_tap(a, name, cols);
-    bool coarser = t && stored_coarser(name, t->tensor->dtype);
-    double own[TOP_K_MAX];
+    bool keeps = t && stored_coarser(name, t->tensor->dtype);
     for (int64_t i = 0; t && i < rows->count; i++) {
         CHECK(rows->dump_row[i] < a->rows);
         int64_t row = a->subject_row[rows->dump_row[i]];
         if (row < 0) continue;
-        bool keeps = coarser && cols <= TOP_K_MAX;
-        if (keeps) memcpy(own, data + i * cols, (size_t)cols * sizeof *own);
-        read_row(t, row, data + i * cols);
-        for (int64_t k = 0; keeps && k < cols; k++) {
-            double *at = &data[i * cols + k];
-            if (rounds_to(t->tensor->dtype, own[k], *at)) *at = own[k];
-        }
+        if (keeps || a->spreads)
+            merge_row(a, t, row, keeps, data + i * cols);
+        else
+            read_row(t, row, data + i * cols);
     }
     return err->code;
 }
@@ -119,4 +147,15 @@ void anchor_overlay(const struct anchor *a, const char *name, int64_t cols, doub
     for (int64_t i = 0; t && i < a->rows; i++) {
         if (a->subject_row[i] >= 0) read_row(t, a->subject_row[i], x + i * cols);
     }
+}
+
+bool anchor_rounds(const struct anchor *a)
+{
+    for (int64_t i = 0; i < a->subject->count; i++) {
+        const struct dump_tap *t = &a->subject->taps[i];
+        if (t->known && dtype_is_float(t->tensor->dtype) &&
+            dtype_unit(t->tensor->dtype) > dtype_unit(DT_F32))
+            return true;
+    }
+    return false;
 }

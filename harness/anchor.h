@@ -4,7 +4,12 @@
  * has of it overwrite the run's own, so that every op runs from the subject's own inputs and its
  * output alone is compared. What the subject did not record, a tap or rows of one, flows on as the
  * reference computed it: the next tap is then rebuilt over several ops, its span. Chosen experts
- * come by struct forced. Test: tests/test_anchor.c */
+ * come by struct forced.
+ *
+ * An engine of float32 whose dump is in 16 bits went on with values that the dump does not hold:
+ * a run with `spreads` starts each op from some value that rounds to the stored one, drawn by a
+ * hash of its place, and so shows what the dump's rounding can do to a tap. Test:
+ * tests/test_anchor.c */
 #ifndef ASSAY_HARNESS_ANCHOR_H
 #define ASSAY_HARNESS_ANCHOR_H
 
@@ -18,6 +23,7 @@ struct anchor {
     const struct tap_sink *inner;
     struct tap_sink sink;
     bool flows[TAP_KINDS]; /* kinds that stay as the run has them, recorded or not */
+    bool spreads; /* puts an engine's value where the dump's rounding may have moved it from */
 };
 
 /* Row i of the subject is batch row subject->batch_row[i], else i. */
@@ -28,6 +34,8 @@ void anchor_free(struct anchor *a);
 struct tap_sink *anchor_sink(struct anchor *a, const struct tap_sink *inner);
 /* The subject has this tap as `cols` real numbers a row; NULL: no. */
 const struct dump_tap *anchor_tap(const struct anchor *a, const char *name, int64_t cols);
+/* Some tap of real numbers is stored in a type coarser than float32. */
+bool anchor_rounds(const struct anchor *a);
 /* Overwrites the rows of x ([batch rows, cols]) that the subject recorded of tap `name`. */
 void anchor_overlay(const struct anchor *a, const char *name, int64_t cols, double *x);
 

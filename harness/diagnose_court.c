@@ -71,8 +71,10 @@ static bool within_bound(struct court *c, struct err *err)
     const struct diff *d = c->diff;
     struct judge judge = d->judge;
     struct tap_judgement j;
-    const struct pair p = {c->fitter.subject, &c->math.dump.taps[0], d->guilty.pair->moe,
-                           d->guilty.pair->ops};
+    const struct pair p = {.subject = c->fitter.subject,
+                           .truth = &c->math.dump.taps[0],
+                           .moe = d->guilty.pair->moe,
+                           .ops = d->guilty.pair->ops};
     judge.profile = &c->fitter.taps.dump;
     if (judge_pair(&judge, &p, &j, err) != ERR_OK) return false;
     if (j.measure.special_mismatch > 0) return false;

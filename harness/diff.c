@@ -112,6 +112,19 @@ static int64_t ops_of(const struct span *s)
     return n;
 }
 
+/* Than something that it was computed from. */
+static bool is_finer(const struct diff *d, const struct dump_tap *t, const struct span *s)
+{
+    if (!dtype_is_float(t->tensor->dtype)) return false;
+    for (int64_t i = 0; i < s->froms; i++) {
+        const struct dump_tap *from = dump_find(&d->subject, s->from[i].name);
+        if (from && dtype_is_float(from->tensor->dtype) &&
+            dtype_unit(from->tensor->dtype) > dtype_unit(t->tensor->dtype))
+            return true;
+    }
+    return false;
+}
+
 /* Ops between what the subject recorded and each tap: what a derived bound counts. */
 static enum err_code count_ops(struct diff *d, struct err *err)
 {
@@ -120,8 +133,10 @@ static enum err_code count_ops(struct diff *d, struct err *err)
         struct span s;
         if (!can_anchor(d, p->truth)) continue;
         if (span_make(&s, &d->anchor, d->loaded.model.config, p->truth->kind, p->truth->layer,
-                      err) == ERR_OK)
+                      err) == ERR_OK) {
             p->ops = ops_of(&s);
+            p->finer = is_finer(d, p->subject, &s);
+        }
         span_free(&s);
         if (err->code != ERR_OK) return err->code;
     }
@@ -272,6 +287,11 @@ static enum err_code open_truth(struct diff *d, const struct diff_request *r, st
     return foreign_open(&d->truth, r->truth, &o, err);
 }
 
+static bool has_spread(const struct diff *d)
+{
+    return d->spread_run.file.tensors != NULL;
+}
+
 static enum err_code prepare(struct diff *d, const struct diff_request *r, struct err *err)
 {
     if (foreign_open(&d->subject, r->subject, &r->foreign, err) != ERR_OK ||
@@ -306,14 +326,17 @@ enum err_code diff_run(struct diff *d, const struct diff_request *r, struct err 
         if (align_dumps(&d->subject, &d->profile_run, &d->profile_rows, err) != ERR_OK)
             return err->code;
         d->judge.profile = &d->profile_run;
-        d->judge.profile_row = d->profile_rows.row;
-        d->judge.profile_draft_row = d->profile_rows.draft_row;
-        d->judge.profile_name = d->profile_name;
+    } else if (has_spread(d)) {
+        d->judge.profile = &d->spread_run;
     }
+    d->judge.profile_row = d->profile_rows.row;
+    d->judge.profile_draft_row = d->profile_rows.draft_row;
+    d->judge.profile_name = d->profile_name;
     if (check_profile_rows(d, err) != ERR_OK) return err->code;
     if (d->has_model && d->profile_rows.row) {
-        if (flips_find(&d->loaded.model, &d->subject, &d->math, d->rows.row, &d->profile_run,
-                       d->profile_rows.row, &d->flips, err) != ERR_OK)
+        if (flips_find(&d->loaded.model, &d->subject, &d->math, d->rows.row,
+                       has_spread(d) ? &d->spread_run : &d->profile_run, d->profile_rows.row,
+                       &d->flips, err) != ERR_OK)
             return err->code;
     } else if (flips_compare(&d->subject, d->base, d->rows.rows >= 0 ? d->rows.row : NULL,
                              &d->flips, err) != ERR_OK) {
@@ -346,6 +369,7 @@ void diff_close(struct diff *d)
     dump_close(&d->math);
     dump_close(&d->profile_run);
     dump_close(&d->rival_run);
+    dump_close(&d->spread_run);
     dump_close(&d->truth);
     dump_close(&d->subject);
     loaded_close(&d->loaded);

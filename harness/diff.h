@@ -68,7 +68,9 @@ struct diff {
     bool unverified;       /* that profile is (profile.h), and with it every bound that it gives */
     struct dump rival_run; /* of the profile that fits next best, where it was chosen by fit */
     char rival_name[16];
-    char note[256]; /* what limits the verdict; "" */
+    struct dump spread_run; /* as the profile's, of what the dump's rounding hides (anchor.h), where
+                               the profile rounds nowhere and the subject's dump does */
+    char note[256];         /* what limits the verdict; "" */
     int64_t compared, failed;
     int64_t amplified_rows; /* over all taps: amplified.h */
     int64_t first;          /* index of the first failing pair; -1 */

@@ -229,6 +229,19 @@ static bool rounds_nowhere(const char *name)
     return true;
 }
 
+/* What a dump in 16 bits of an engine that rounds nowhere can hide: its ops ran from finer values
+ * than those that it stored. */
+static enum err_code run_spread(struct diff *d, const struct diff_request *r, struct err *err)
+{
+    struct profile p;
+    if (!d->anchored || !anchor_rounds(&d->anchor)) return ERR_OK;
+    if (profile_find(d->profile_name, &p, err) != ERR_OK) return err->code;
+    d->anchor.spreads = true;
+    (void)!run_reference(d, r, &p, PRECISION_F32, &d->spread_run, err);
+    d->anchor.spreads = false;
+    return err->code;
+}
+
 enum err_code diff_model(struct diff *d, const struct diff_request *r, struct err *err)
 {
     struct profile math;
@@ -246,9 +259,10 @@ enum err_code diff_model(struct diff *d, const struct diff_request *r, struct er
     if (d->judge.kind == BOUND_USER)
         return align_dumps(&d->subject, &d->profile_run, &d->profile_rows, err);
     d->judge.kind = rounds_nowhere(d->profile_name) ? BOUND_DERIVED : BOUND_MEASURED;
-    if (d->judge.kind == BOUND_DERIVED)
-        return align_dumps(&d->subject, &d->profile_run, &d->profile_rows, err);
-    return ERR_OK;
+    if (d->judge.kind == BOUND_MEASURED) return ERR_OK;
+    return run_spread(d, r, err) == ERR_OK
+               ? align_dumps(&d->subject, &d->profile_run, &d->profile_rows, err)
+               : err->code;
 }
 
 void diff_check_truth(struct diff *d)

@@ -9,7 +9,9 @@
  *   derived    random walk of roundings: sqrt( (4 u)^2 n + (8 u32)^2 n K/64 ), u the unit roundoff
  *              of the coarser of the two types, K the longest sum (widest tap), n the ops up to
  *              this tap, or 3 roundings for each op since what the subject recorded (anchored);
- *              each row 4 times that
+ *              each row 4 times that. A tap finer than an input of its op that was recorded:
+ *              measured, with this as the floor and a run that starts from what rounds to the
+ *              stored inputs (anchor.h) in the place of the profile's
  *
  * All are judged as if (!(x <= bound)) fail. Test: tests/test_judge.c */
 #ifndef ASSAY_HARNESS_JUDGE_H
@@ -29,8 +31,10 @@ struct judge {
     int64_t layers; /* of the deepest tap, plus one */
     int64_t widest; /* columns of the widest tap: stands for the longest sum */
     const struct alignment *rows;
-    const struct dump *profile; /* BOUND_MEASURED: the reference's run in the subject's profile */
-    const int64_t *profile_row; /* subject row -> profile row */
+    /* BOUND_MEASURED: the reference's run in the subject's profile; BOUND_DERIVED: for finer taps
+       (align.h), its run from what rounds to the stored inputs, or NULL */
+    const struct dump *profile;
+    const int64_t *profile_row;       /* subject row -> profile row */
     const int64_t *profile_draft_row; /* the same of draft taps */
     const char *profile_name;
     bool cut_sums; /* of that profile: float32 taps may be off by profile_cut_sum(widest) */

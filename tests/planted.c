@@ -29,8 +29,9 @@ static void join(const int64_t *list, int64_t first, int64_t n, char *out, size_
     snprintf(out + used, size - used, "]");
 }
 
-/* The float32 dump at `path` again, its real taps stored in a narrower type. */
-static void narrow(const char *path, enum dtype dtype)
+/* The float32 dump at `path` again, its real taps, but for those of `fine`, stored in a narrower
+ * type. */
+static void narrow(const char *path, enum dtype dtype, const char *fine)
 {
     struct st_file f;
     struct err err = ERR_INIT;
@@ -38,7 +39,7 @@ static void narrow(const char *path, enum dtype dtype)
     struct st_part *parts = calloc((size_t)f.count, sizeof *parts);
     for (int64_t i = 0; i < f.count; i++) {
         const struct st_tensor *t = &f.tensors[i];
-        bool real = dtype_is_float(t->dtype);
+        bool real = dtype_is_float(t->dtype) && !(fine && matches(fine, t->name));
         parts[i] = (struct st_part){.name = t->name,
                                     .dtype = real ? dtype : t->dtype,
                                     .dims = 2,
@@ -56,7 +57,7 @@ static void narrow(const char *path, enum dtype dtype)
     snprintf(other, sizeof other, "%s.narrow", path);
     write_safetensors(other, parts, f.count, f.meta, f.metas);
     for (int64_t i = 0; i < f.count; i++) {
-        if (dtype_is_float(f.tensors[i].dtype)) free((void *)(uintptr_t)parts[i].data);
+        if (parts[i].data != f.tensors[i].data) free((void *)(uintptr_t)parts[i].data);
     }
     free(parts);
     st_close(&f);
@@ -113,6 +114,6 @@ bool planted_write(const struct planted *p, const char *path)
     tokens_free(&t);
     loaded_close(&l);
     free(taps);
-    if (ran && p->dtype != DT_F32 && p->dtype != 0) narrow(path, p->dtype);
+    if (ran && p->dtype != DT_F32 && p->dtype != 0) narrow(path, p->dtype, p->fine);
     return ran;
 }

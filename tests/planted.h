@@ -14,6 +14,7 @@ struct planted {
     const char *taps;     /* patterns joined by ','; NULL: all */
     int64_t last;         /* only the last rows; 0: all */
     enum dtype dtype;     /* of real taps: DT_F32, or a narrower one they are stored in */
+    const char *fine;     /* patterns of those that are stored in float32 all the same */
     const char *says;     /* assay.profile of the dump; NULL: profile */
 };
 

@@ -111,7 +111,8 @@ struct partial {
     int64_t layer;
 };
 
-static void check_partial(void **state, const struct partial *p)
+/* fine: taps that are in float32 whatever the dtype says; NULL: none. */
+static void check_dump(void **state, const struct partial *p, const char *fine)
 {
     struct diff d;
     const char *path = folder_path(state, "subject");
@@ -122,7 +123,8 @@ static void check_partial(void **state, const struct partial *p)
                                  .fault = {p->fault},
                                  .taps = p->taps,
                                  .last = p->last,
-                                 .dtype = p->dtype};
+                                 .dtype = p->dtype,
+                                 .fine = fine};
     assert_true(planted_write(&made, path));
     const struct diff_request r = anchored(path, p->model, p->profile);
     enum err_code rc = run(&d, &r);
@@ -142,6 +144,11 @@ static void check_partial(void **state, const struct partial *p)
         from |= strcmp(d.guilty.span.from[i].name, p->from) == 0;
     assert_true(from);
     diff_close(&d);
+}
+
+static void check_partial(void **state, const struct partial *p)
+{
+    check_dump(state, p, NULL);
 }
 
 static void clean_dump__is_green__whatever_it_lacks(void **state)
@@ -179,6 +186,61 @@ static void planted_bug__is_found__in_what_was_dumped(void **state)
          NULL, -1},
     };
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) check_partial(state, &list[i]);
+}
+
+/* ---- taps finer than what they were computed from ---- */
+
+#define ROUTER "*.router_logits,*.expert_weights"
+
+static void float32_engine__is_green__whose_dump_rounds_the_inputs_alone(void **state)
+{
+    static const struct {
+        const char *model, *profile, *taps, *fine;
+        enum dtype dtype;
+    } list[] = {
+        {K25, "math", "*", ROUTER ",logits", DT_BF16},
+        {DSV3, "math", "*", ROUTER ",logits", DT_BF16},
+        {K25, "math", "*", ROUTER ",logits", DT_F16},
+        {K25, "hf+exact", "*", ROUTER, DT_BF16},
+        {K25, "math", "*", "*.attn_core,*.routed,*.output,*.q", DT_BF16},
+        {DSV3, "math", "*.output,*.router_logits,*.experts", ROUTER, DT_BF16},
+        {K25, "math", "*.mlp_norm,*.experts", NULL, DT_BF16},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+        const struct partial p = {.model = list[i].model,
+                                  .profile = list[i].profile,
+                                  .taps = list[i].taps,
+                                  .dtype = list[i].dtype};
+        check_dump(state, &p, list[i].fine);
+    }
+}
+
+/* What such a dump rounds hides no fault of the router: each is red at the tap it spoils. */
+static void fault_of_the_router__is_found__where_its_inputs_are_rounded(void **state)
+{
+    static const struct {
+        const char *model, *fault, *tap;
+    } list[] = {{K25, "router.bf16_logits@layer=2", "layers.2.router_logits"},
+                {DSV3, "router.bf16_logits@layer=2", "layers.2.router_logits"},
+                {K25, "router.bias_in_weights@layer=2", "layers.2.expert_weights"},
+                {K25, "router.no_bias@layer=3", "layers.3.experts"},
+                {K25, "router.no_scaling_factor@layer=2", "layers.2.expert_weights"},
+                {K25, "router.k_off_by_one@layer=2", "layers.2.expert_weights"},
+                {DSV3, "router.softmax@layer=2", "layers.2.experts"},
+                {DSV3, "router.no_groups@layer=2", "layers.2.experts"},
+                {DSV3, "router.group_top1@layer=2", "layers.2.experts"},
+                {DSV3, "router.no_topk_norm@layer=2", "layers.2.expert_weights"}};
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+        const struct partial p = {.model = list[i].model,
+                                  .profile = "math",
+                                  .taps = "*",
+                                  .dtype = DT_BF16,
+                                  .fault = list[i].fault,
+                                  .tap = list[i].tap,
+                                  .op = "router",
+                                  .layer = list[i].tap[7] - '0'};
+        check_dump(state, &p, ROUTER ",logits");
+    }
 }
 
 /* ---- spans ---- */
@@ -294,6 +356,62 @@ static void sink__overwrites_what_the_subject_has__and_keeps_finer_weights(void 
     dump_close(&d);
 }
 
+/* A run that spreads starts from any value that the dump would have stored so, never from another;
+ * what it has exactly as stored it leaves. */
+static void sink__spreads_values__over_what_rounds_to_the_stored(void **state)
+{
+    enum { N = 64 };
+    const char *path = folder_path(state, "subject");
+    double values[N], x[N], least = 1, most = -1;
+    uint16_t bf16[N], f16[N];
+    for (int i = 0; i < N; i++)
+        values[i] = (i % 2 ? -1 : 1) * (i < N / 2 ? (1 + i / 7.0) * 1e-6 : 0x1p-20);
+    dtype_from_f64(DT_BF16, values, N, bf16);
+    dtype_from_f64(DT_F16, values, N, f16); /* subnormal */
+    bf16[3] = 0x7fc0;                       /* NaN */
+    const struct st_part parts[] = {
+        {.name = "embed", .dtype = DT_BF16, .dims = 2, .shape = {1, N}, .data = bf16},
+        {.name = "final_norm", .dtype = DT_F16, .dims = 2, .shape = {1, N}, .data = f16}};
+    struct dump d;
+    struct anchor a;
+    struct err err = ERR_INIT;
+    write_safetensors(path, parts, 2, NULL, 0);
+    assert_int_equal(dump_open(&d, path, &err), ERR_OK);
+    assert_int_equal(anchor_make(&a, &d, 1, &err), ERR_OK);
+    assert_true(anchor_rounds(&a));
+    a.spreads = true;
+    const struct tap_sink inner = {.wants = wants_none};
+    struct tap_sink *sink = anchor_sink(&a, &inner);
+    const int64_t dump_row[] = {0};
+    const struct rows rows = {.count = 1, .dump_row = dump_row};
+    for (int t = 0; t < 2; t++) {
+        enum dtype type = parts[t].dtype;
+        int moved = 0;
+        double furthest = 0;
+        for (int i = 0; i < N; i++) x[i] = i == 5 ? dtype_round(type, values[5]) : 0;
+        assert_int_equal(sink->replace(sink->ctx, parts[t].name, &rows, N, x, &err), ERR_OK);
+        for (int i = 0; i < N; i++) {
+            double stored = dtype_round(type, values[i]);
+            if (t == 0 && i == 3) {
+                assert_true(isnan(x[i]));
+                continue;
+            }
+            double off = (x[i] - stored) / fabs(stored);
+            moved += x[i] != stored;
+            furthest = fmax(furthest, fabs(x[i] - stored));
+            assert_true(dtype_round(type, x[i]) == stored);
+            if (t == 0) least = fmin(least, off);
+            if (t == 0) most = fmax(most, off);
+        }
+        assert_in_range(moved, N / 2, N - 1); /* below a power of two some stay */
+        assert_true(type != DT_F16 || furthest > 0x1p-26);
+        assert_true(x[5] == dtype_round(type, values[5]));
+    }
+    assert_true(least < -0x1p-10 && most > 0x1p-10); /* as far as half a step, to both sides */
+    anchor_free(&a);
+    dump_close(&d);
+}
+
 static void anchor__is_refused__without_a_model_and_beside_a_profile_run(void **state)
 {
     (void)state;
@@ -322,8 +440,11 @@ int main(void)
         TEST(float32_golden__is_green__under_a_bound_derived_for_each_op),
         TEST(clean_dump__is_green__whatever_it_lacks),
         TEST(planted_bug__is_found__in_what_was_dumped),
+        TEST(float32_engine__is_green__whose_dump_rounds_the_inputs_alone),
+        TEST(fault_of_the_router__is_found__where_its_inputs_are_rounded),
         TEST(span__ends_at_the_nearest_taps__that_were_dumped),
         TEST(sink__overwrites_what_the_subject_has__and_keeps_finer_weights),
+        TEST(sink__spreads_values__over_what_rounds_to_the_stored),
         TEST(anchor__is_refused__without_a_model_and_beside_a_profile_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

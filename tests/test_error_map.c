@@ -36,7 +36,7 @@ static json_t *map_of(struct input *in, enum tap_kind kind)
                                  .known = true,
                                  .kind = kind},
                           tru = {.name = "s", .tensor = &b, .rows = in->rows, .cols = in->cols};
-    const struct pair p = {&sub, &tru, false, 0};
+    const struct pair p = {.subject = &sub, .truth = &tru};
     (void)!error_map_make(&p, in->map, in->heads, in->ranks, &out, &err);
     assert_ok(&err);
     free(in->subject);

@@ -60,7 +60,24 @@ static struct tap_judgement judge(struct court *c, const struct fake *subject,
 {
     struct tap_judgement out;
     struct err err = ERR_INIT;
-    const struct pair p = {&subject->tap, &truth->tap, false, 0};
+    const struct pair p = {.subject = &subject->tap, .truth = &truth->tap};
+    (void)!judge_pair(&c->judge, &p, &out, &err);
+    assert_ok(&err);
+    return out;
+}
+
+/* Where a tap is finer than its inputs the second run tells what their storage does. */
+static struct tap_judgement judge_finer(struct court *c, struct fake *subject,
+                                        const struct fake *truth, enum dtype dtype)
+{
+    static float narrow[ROWS * WIDE];
+    struct tap_judgement out;
+    struct err err = ERR_INIT;
+    for (int64_t i = 0; i < subject->tensor.count; i++)
+        narrow[i] = (float)dtype_round(dtype, subject->data[i]);
+    subject->tensor.dtype = DT_F32;
+    subject->tensor.data = narrow;
+    const struct pair p = {.subject = &subject->tap, .truth = &truth->tap, .ops = 1, .finer = true};
     (void)!judge_pair(&c->judge, &p, &out, &err);
     assert_ok(&err);
     return out;
@@ -249,6 +266,58 @@ static void judge_chi__is_near_the_table(void **state)
     assert_true(judge_chi(4, 1e-9) > judge_chi(64, 1e-9));
 }
 
+static void derived_bound__is_measured__of_a_tap_finer_than_its_inputs(void **state)
+{
+    (void)state;
+    struct court c;
+    struct fake s, t, p;
+    make(&t, "layers.1.router_logits", WIDE, 1, 0, "none");
+    make(&p, "layers.1.router_logits", WIDE, 1, 1e-3, "storage");
+    open_court(&c, BOUND_DERIVED, &p);
+    make(&s, "layers.1.router_logits", WIDE, 1, 1.6e-3, "subject");
+    struct tap_judgement j = judge_finer(&c, &s, &t, DT_F32);
+    assert_int_equal(j.verdict, TAP_PASS);
+    assert_int_equal(j.kind, BOUND_MEASURED);
+    assert_non_null(strstr(j.from, "from inputs as stored"));
+    assert_true(j.bound < 2.2e-3);
+    make(&s, "layers.1.router_logits", WIDE, 1, 2.5e-3, "subject");
+    assert_int_equal(judge_finer(&c, &s, &t, DT_F32).verdict, TAP_FAIL);
+    /* A row may be off by four times the tap's error, no more. */
+    make(&s, "layers.1.router_logits", WIDE, 1, 5e-4, "subject");
+    for (int i = 0; i < WIDE; i++) s.data[5 * WIDE + i] += 3e-3 * synth_u(synth_base(1, "more"), i);
+    assert_int_equal(judge_finer(&c, &s, &t, DT_F32).verdict, TAP_PASS);
+    for (int i = 0; i < WIDE; i++) s.data[5 * WIDE + i] += 2e-3 * synth_u(synth_base(1, "more"), i);
+    j = judge_finer(&c, &s, &t, DT_F32);
+    assert_int_equal(j.verdict, TAP_FAIL);
+    assert_int_equal(j.first_row_failed, 5);
+    /* Without a second run, and of a tap as coarse as its inputs, it is the derived bound. */
+    c.judge.profile = NULL;
+    make(&s, "layers.1.router_logits", WIDE, 1, 1e-4, "subject");
+    j = judge_finer(&c, &s, &t, DT_F32);
+    assert_int_equal(j.verdict, TAP_FAIL);
+    assert_int_equal(j.kind, BOUND_DERIVED);
+}
+
+static void finer_tap__is_red__where_its_values_are_a_coarser_type_s(void **state)
+{
+    static const enum dtype types[] = {DT_BF16, DT_F16};
+    (void)state;
+    struct court c;
+    struct fake s, t, p;
+    make(&t, "layers.1.router_logits", WIDE, 1, 0, "none");
+    make(&p, "layers.1.router_logits", WIDE, 1, 5e-3, "storage");
+    open_court(&c, BOUND_DERIVED, &p);
+    for (int i = 0; i < 2; i++) {
+        make(&s, "layers.1.router_logits", WIDE, 1, 0, "subject");
+        struct tap_judgement j = judge_finer(&c, &s, &t, types[i]);
+        assert_false(judge_fails(j.measure.rel_rms, j.bound));
+        assert_int_equal(j.verdict, TAP_FAIL);
+        assert_non_null(strstr(j.why, "all values are"));
+    }
+    make(&s, "layers.1.router_logits", WIDE, 1, 0, "subject");
+    assert_int_equal(judge_finer(&c, &s, &t, DT_F32).verdict, TAP_PASS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +326,8 @@ int main(void)
         cmocka_unit_test(measured_bound__gives_a_lucky_row_the_tap_s_error),
         cmocka_unit_test(measured_bound__pools_narrow_rows__and_still_sees_one_bad_row),
         cmocka_unit_test(measured_bound__has_a_floor__of_one_ulp),
+        cmocka_unit_test(derived_bound__is_measured__of_a_tap_finer_than_its_inputs),
+        cmocka_unit_test(finer_tap__is_red__where_its_values_are_a_coarser_type_s),
         cmocka_unit_test(measured_bound__leaves_unchecked__what_the_profile_run_lacks),
         cmocka_unit_test(derived_bound__grows_with_depth__and_with_the_unit_roundoff),
         cmocka_unit_test(nan_and_infinity__are_red__under_any_bound),

@@ -13,7 +13,7 @@ static void spread_of(const float *s, const double *t, const int64_t *map, struc
                            b = {.name = "s", .dtype = DT_F64, .data = t};
     const struct dump_tap sub = {.name = "s", .tensor = &a, .rows = ROWS, .cols = COLS},
                           tru = {.name = "s", .tensor = &b, .rows = ROWS, .cols = COLS};
-    const struct pair p = {&sub, &tru, false, 0};
+    const struct pair p = {.subject = &sub, .truth = &tru};
     assert_int_equal(spread_find(&p, map, out, &err), ERR_OK);
 }
 

@@ -65,8 +65,19 @@ static bool read_value(const struct fault_key *key, const char *text, double *v)
         *v = op ? (double)(op - op_rows) : -1;
         return op != NULL;
     }
-    if (!text_double(text, v) || !isfinite(*v)) return false;
+    for (int i = 0; key->fit == FIT_WORD && key->words[i]; i++) {
+        *v = i;
+        if (strcmp(key->words[i], text) == 0) return true;
+    }
+    if (key->fit == FIT_WORD || !text_double(text, v) || !isfinite(*v)) return false;
     return !key->whole || (*v == floor(*v) && *v >= 0 && *v <= 1e15);
+}
+
+static const char *wanted_of(const struct fault_key *key)
+{
+    if (key->fit == FIT_OP) return "the name of an op";
+    if (key->fit == FIT_WORD) return key->about;
+    return key->whole ? "a whole number, 0 or more" : "a number";
 }
 
 static enum err_code read_keys(struct fault_use *u, char *text, struct err *err)
@@ -79,10 +90,7 @@ static enum err_code read_keys(struct fault_use *u, char *text, struct err *err)
         const struct fault_key *key = &u->row->keys[k];
         if (!read_value(key, equals + 1, &u->value[k]))
             return err_set(err, ERR_USAGE, "fault|%s: %s|\"%s\"|%s", u->row->id, key->name,
-                           equals + 1,
-                           key->fit == FIT_OP ? "the name of an op"
-                           : key->whole       ? "a whole number, 0 or more"
-                                              : "a number");
+                           equals + 1, wanted_of(key));
     }
     return ERR_OK;
 }
@@ -167,9 +175,10 @@ const char *fault_print(const struct fault_use *u, char *buf)
     for (int k = 0; k < FAULT_KEYS && u->row->keys[k].name && n < FAULT_TEXT; k++) {
         if (u->value[k] == u->row->keys[k].dflt) continue;
         const struct fault_key *key = &u->row->keys[k];
-        if (key->fit == FIT_OP)
+        if (key->fit == FIT_OP || key->fit == FIT_WORD)
             n += snprintf(buf + n, (size_t)(FAULT_TEXT - n), "%c%s=%s", mark, key->name,
-                          op_rows[(int)u->value[k]].name);
+                          key->fit == FIT_OP ? op_rows[(int)u->value[k]].name
+                                             : key->words[(int)u->value[k]]);
         else
             n += snprintf(buf + n, (size_t)(FAULT_TEXT - n), "%c%s=%.17g", mark, key->name,
                           u->value[k]);

@@ -9,8 +9,8 @@
  *
  * Keys of sites: layer, of the target; draft_step, of its draft head; op (by name); expert; row: of
  * the concatenated batch as dump_row says, of the op's own rows where it runs alone; slot: token of
- * a cached sequence; rank of ranks; call: the n-th call at the site, from 0. A site that lies
- * outside the op at hand leaves it as it is.
+ * a cached sequence; matrix of the op, by name; rank of ranks; call: the n-th call at the site,
+ * from 0. A site that lies outside the op at hand leaves it as it is.
  *
  * The seam: an engine calls its ops through fault_call() while run->faults is set, and directly
  * otherwise. A fault wraps the op: it gets the op's argument struct, may pass an edited copy on,
@@ -33,6 +33,7 @@ enum fault_fit {
                   cached length - 1), rank (0 .. ranks-1), call */
     FIT_OP,    /* the op's name; its value is the index in op_rows */
     FIT_TRY,   /* the values of `tries` */
+    FIT_WORD,  /* those of `words` that the op at hand knows; its value is the index there */
     FIT_LINEAR /* the outputs are affine in it: least squares over two runs */
 };
 
@@ -42,8 +43,9 @@ struct fault_key {
     bool whole;  /* an integer, 0 or more; -1 (the default's): anywhere */
     double dflt; /* what holds when it is not given; -1: anywhere */
     enum fault_fit fit;
-    const double *tries; /* FIT_TRY: what a diagnosis tries, NAN at the end */
-    const char *about;   /* "factor of the shared experts' output" */
+    const double *tries;      /* FIT_TRY: what a diagnosis tries, NAN at the end */
+    const char *const *words; /* FIT_WORD: NULL at the end */
+    const char *about;        /* "factor of the shared experts' output" */
 };
 
 enum fault_stage {
@@ -85,6 +87,9 @@ struct fault_row {
 const struct fault_row *fault_at(int i);
 const struct fault_row *fault_find(const char *id);
 bool fault_hosted_by(const struct fault_row *f, const char *op);
+
+/* Whether word `word` of a key of the kind FIT_WORD says anything of this op. */
+bool fault_word_fits(const struct fault_key *key, int word, const char *op);
 
 /* An active fault. */
 struct fault_use {

@@ -26,6 +26,13 @@ extern const struct fault_row fault_rows_int4[], fault_rows_rope[], fault_rows_m
     {                                                                                              \
         .name = key, .whole = true, .dflt = d, .fit = FIT_TRY, .tries = list, .about = text        \
     }
+/* For edits that go through fault_with_matrices(). It stands last: a diagnosis tries all of an op's
+ * matrices first, and no single one where that changes nothing. */
+#define KEY_MATRIX                                                                                 \
+    {                                                                                              \
+        .name = "matrix", .whole = true, .dflt = -1, .fit = FIT_WORD, .words = fault_matrix_words, \
+        .about = "gate, up, down, gate_up, q_a or q_b alone"                                       \
+    }
 #define KEY_RANKS(d) KEY_TRY("ranks", d, fault_tries_ranks, "ranks that the work is cut over")
 #define KEY_EPS                                                                                    \
     {                                                                                              \
@@ -35,6 +42,7 @@ extern const struct fault_row fault_rows_int4[], fault_rows_rope[], fault_rows_m
 
 extern const double fault_tries_ranks[]; /* 2, 4, 8, 16 */
 extern const double fault_tries_eps[];   /* 1e-5, 1e-6 */
+extern const char *const fault_matrix_words[];
 /* What KEY_EPS means where the op has `eps`. */
 double fault_eps(const struct fault_use *u, double eps);
 
@@ -111,8 +119,8 @@ typedef enum err_code fault_matrix_edit(const struct fault_stored *s, struct mat
                                         struct err *err);
 
 /* Runs the op with every matrix edited; key `expert`, where the fault has it, narrows op moe to
- * that expert and leaves other ops out. One expert's copies live at a time: a side that asks for
- * several at once must not be given faults. */
+ * that expert and leaves other ops out, and key `matrix` to the matrices of that name. One expert's
+ * copies live at a time: a side that asks for several at once must not be given faults. */
 enum err_code fault_with_matrices(struct fault_call *c, const void *arg, struct run *run,
                                   fault_matrix_edit *edit, const void *ctx,
                                   struct err *err) ERR_USED;

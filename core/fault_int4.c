@@ -1,6 +1,6 @@
 /* fault_int4.c: packed and FP8 weights read wrongly. The stored codes and scales of a copy are
  * edited, so that every reader of the format goes wrong as the engine did. Test:
- * tests/test_fault_moe.c
+ * tests/test_fault_int4.c
  */
 #include "core/fault_edits.h"
 #include "core/moe.h"
@@ -388,10 +388,10 @@ static const double tries_size[] = {16, 32, 64, 128, NAN};
 #define KEY_ROW_EDGE                                                                               \
     KEY_TRY("edge", EDGE_MEMORY, tries_row_edge, "at the last: 0 its own, 1 the first one's")
 
-/* A fault of any packed matrix that has no keys but its site. */
+/* A fault of any packed matrix that has no keys but its site and which matrix. */
 #define PACKED_ROW(name, function, seen, what)                                                     \
     {                                                                                              \
-        .id = name, .hosts = {PACKED}, .keys = {SITE}, .edit = what, .source = seen,               \
+        .id = name, .hosts = {PACKED}, .keys = {SITE, KEY_MATRIX}, .edit = what, .source = seen,   \
         .detector = "diff", .wrap = function                                                       \
     }
 
@@ -419,14 +419,15 @@ const struct fault_row fault_rows_int4[] = {
      .keys = {SITE, KEY_BY,
               KEY_TRY("edge", EDGE_MEMORY, tries_edge,
                       "at a row's end: 0 on in memory, 1 the row's first, 2 its own, 3 as 0, and "
-                      "the very last has the very first")},
+                      "the very last has the very first"),
+              KEY_MATRIX},
      .wrap = scale_group_shift,
      .edit = "a group takes the scale that is stored next to its own",
      .source = "model math 11.5",
      .detector = "diff"},
     {.id = "int4.scale_row_shift",
      .hosts = {PACKED},
-     .keys = {SITE, KEY_BY, KEY_ROW_EDGE},
+     .keys = {SITE, KEY_BY, KEY_ROW_EDGE, KEY_MATRIX},
      .wrap = scale_row_shift,
      .edit = "a row takes the scales of the next row",
      .source = "B043",
@@ -438,7 +439,8 @@ const struct fault_row fault_rows_int4[] = {
     {.id = "int4.group_size",
      .hosts = {PACKED},
      .wrap = group_size,
-     .keys = {SITE, KEY_TRY("size", 128, tries_size, "columns that are taken for a group")},
+     .keys = {SITE, KEY_TRY("size", 128, tries_size, "columns that are taken for a group"),
+              KEY_MATRIX},
      .edit = "columns are counted in groups of another size",
      .source = "B039",
      .detector = "diff"},
@@ -451,7 +453,7 @@ const struct fault_row fault_rows_int4[] = {
      .detector = "diff"},
     {.id = "int4.expert_scale_step",
      .hosts = {"moe"},
-     .keys = {SITE},
+     .keys = {SITE, KEY_MATRIX},
      .wrap = expert_scale_step,
      .edit = "the step from one expert's scales to the next is the group size, not the groups",
      .source = "B043",
@@ -460,7 +462,7 @@ const struct fault_row fault_rows_int4[] = {
                "weights are divided by the block's scale"),
     {.id = "fp8.block_row",
      .hosts = {PACKED},
-     .keys = {SITE, KEY_BY, KEY_ROW_EDGE},
+     .keys = {SITE, KEY_BY, KEY_ROW_EDGE, KEY_MATRIX},
      .wrap = fp8_block_row,
      .edit = "a block takes the scale of the block below it",
      .source = "model math 11.36",

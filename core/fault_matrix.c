@@ -3,6 +3,7 @@
  *
  * Weights are mapped or made by rule, so they are copied into memory of our own first. The experts
  * of op moe are edited one at a time, as the op asks for them. */
+#include "core/check.h"
 #include "core/fault_edits.h"
 #include "core/int4.h"
 #include "core/linear.h"
@@ -37,6 +38,42 @@ static const struct {
 #undef AT
 };
 
+const char *const fault_matrix_words[] = {"gate", "up", "down", "gate_up", "q_a", "q_b", NULL};
+
+/* Which parts of which ops a word means; gate_up: the two that engines join to one (w13). */
+static const struct {
+    unsigned parts; /* bit p: enum fault_part p */
+    const char *ops[3];
+} matrices[] = {
+    {1u << PART_FIRST, {"moe", "moe.shared", "mlp"}},
+    {1u << PART_SECOND, {"moe", "moe.shared", "mlp"}},
+    {1u << PART_DOWN, {"moe", "moe.shared", "mlp"}},
+    {1u << PART_FIRST | 1u << PART_SECOND, {"moe", "moe.shared", "mlp"}},
+    {1u << PART_FIRST, {"mla.q"}},
+    {1u << PART_SECOND, {"mla.q"}},
+};
+
+bool fault_word_fits(const struct fault_key *key, int word, const char *op)
+{
+    bool fits = false;
+    CHECK(key->words == fault_matrix_words && word >= 0 && fault_matrix_words[word]);
+    for (int i = 0; i < 3 && matrices[word].ops[i]; i++)
+        fits |= strcmp(matrices[word].ops[i], op) == 0;
+    return fits;
+}
+
+/* The parts that the fault edits at this op. */
+static unsigned parts_of(const struct fault_call *c)
+{
+    for (int k = 0; k < FAULT_KEYS && c->use->row->keys[k].name; k++) {
+        const struct fault_key *key = &c->use->row->keys[k];
+        int word = (int)c->use->value[k];
+        if (key->fit != FIT_WORD || word < 0) continue;
+        return fault_word_fits(key, word, c->place->op) ? matrices[word].parts : 0;
+    }
+    return ~0u;
+}
+
 void *fault_own(struct arena *arena, struct tensor *t, struct err *err)
 {
     int64_t n = tensor_count(t), size = dtype_size(t->dtype);
@@ -54,7 +91,8 @@ struct edited_experts {
     const struct moe *moe; /* as it came */
     struct fault_stored stored;
     fault_matrix_edit *edit;
-    int64_t only; /* -1: all */
+    int64_t only;   /* -1: all */
+    unsigned parts; /* bit p: enum fault_part p */
     struct arena arena;
 };
 
@@ -82,6 +120,7 @@ static enum err_code give_edited(const void *ctx, int64_t e, struct expert *out,
     }
     x->stored.expert = e;
     for (int i = 0; i < PARTS; i++) {
+        if (!(x->parts >> i & 1)) continue;
         x->stored.part = (enum fault_part)i;
         if (x->edit(&x->stored, part[i], err) != ERR_OK ||
             (nested && own_matrix(&x->arena, part[i], err) != ERR_OK))
@@ -102,6 +141,7 @@ static enum err_code with_experts(struct fault_call *c, const struct moe *moe, s
                                   fault_matrix_edit *edit, const void *ctx, struct err *err)
 {
     struct edited_experts x = {.moe = moe, .edit = edit, .only = expert_key(c->use)};
+    x.parts = parts_of(c);
     struct moe op = *moe;
     x.stored =
         (struct fault_stored){.call = c, .run = run, .arena = &x.arena, .moe = moe, .ctx = ctx};
@@ -121,6 +161,7 @@ enum err_code fault_with_matrices(struct fault_call *c, const void *arg, struct 
     } op;
     struct matrix copy[PARTS];
     size_t i = 0;
+    unsigned parts = parts_of(c);
     if (strcmp(c->place->op, "moe") == 0) return with_experts(c, arg, run, edit, ctx, err);
     while (i < sizeof ops / sizeof ops[0] && strcmp(ops[i].op, c->place->op) != 0) i++;
     if (i == sizeof ops / sizeof ops[0] || expert_key(c->use) >= 0)
@@ -130,7 +171,7 @@ enum err_code fault_with_matrices(struct fault_call *c, const void *arg, struct 
     memcpy(op.bytes, arg, ops[i].bytes);
     for (int p = 0; p < PARTS && err->code == ERR_OK; p++) {
         const struct matrix *m;
-        if (ops[i].at[p] < 0) continue;
+        if (ops[i].at[p] < 0 || !(parts >> p & 1)) continue;
         memcpy(&m, op.bytes + ops[i].at[p], sizeof(struct matrix *));
         if (!m) continue;
         copy[p] = *m;

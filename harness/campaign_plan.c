@@ -101,6 +101,19 @@ static double off_grid(struct planner *p, const struct fault_key *key)
     return v;
 }
 
+/* Half of the time none; else one of those that some op of the layer knows. */
+static double draw_word(struct planner *p, const struct job *j, const struct fault_key *key)
+{
+    int fits[32], n = 0;
+    for (int i = 0; key->words[i] && n < 32; i++) {
+        bool any = false;
+        for (int h = 0; h < FAULT_HOSTS && j->row->hosts[h]; h++)
+            any |= fault_word_fits(key, i, j->row->hosts[h]);
+        if (any) fits[n++] = i;
+    }
+    return n > 0 && plan_below(p, 2) ? fits[plan_below(p, n)] : key->dflt;
+}
+
 static double draw_value(struct planner *p, const struct job *j, const struct fault_use *u,
                          const struct fault_key *key, bool off)
 {
@@ -111,6 +124,7 @@ static double draw_value(struct planner *p, const struct job *j, const struct fa
         return plan_below(p, 2) || key->dflt < 0 ? key->tries[plan_below(p, tries_of(key))]
                                                  : key->dflt;
     }
+    if (key->fit == FIT_WORD) return draw_word(p, j, key);
     if (key->fit == FIT_LINEAR)
         return plan_below(p, 2) ? key->dflt : 0.3 + 0.01 * (double)plan_below(p, 400);
     if (strcmp(key->name, "expert") == 0)

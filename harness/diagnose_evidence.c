@@ -86,7 +86,8 @@ static double charge_of(const struct fault_use *u, bool beside, bool ids)
         const struct fault_key *key = &u->row->keys[k];
         int tries = 0;
         while (key->fit == FIT_TRY && key->tries && !isnan(key->tries[tries])) tries++;
-        if (key->fit == FIT_TRY) bits += log2(1 + tries);
+        while (key->fit == FIT_WORD && key->words[tries]) tries++;
+        if (tries > 0) bits += log2(1 + tries);
         if (key->fit == FIT_LINEAR && u->value[k] != key->dflt) bits += CELL;
         bool chosen = beside || (ids && strcmp(key->name, "row") == 0);
         if (key->fit == FIT_SITE && chosen && u->value[k] != key->dflt) bits += log2(FIT_PLACES);

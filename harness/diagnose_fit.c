@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define BEYOND 2.0 /* times the profile's own error: a row that differs by more than rounding */
-enum { VALUES = 64, LEAVES = 300, SLOTS_BACK = 4, INERT = 3 };
+enum { LEAVES = 300, INERT = 3 };
 
 /* ---- squared errors ---- */
 
@@ -274,91 +274,10 @@ static enum err_code fit_linear(struct search *s, int k, struct err *err)
     return round_value(s, k, err);
 }
 
-static double *add(double *list, int *n, double v)
-{
-    for (int i = 0; i < *n; i++) {
-        if (list[i] == v) return list;
-    }
-    if (*n < VALUES) list[(*n)++] = v;
-    return list;
-}
-
-static bool has_two_outputs(const char *op)
-{
-    return strcmp(op, "mla.kv") == 0 || strcmp(op, "router") == 0;
-}
-
-/* The first row that is wrong, and the few before it: a cached entry shows in the rows that weigh
- * it enough. */
-static void add_slots(const struct fitter *f, double *list, int *n)
-{
-    const struct rerun *r = &f->rerun;
-    for (int i = 0; i < FIT_PLACES; i++) {
-        if (f->many && i > 0) return;
-        for (int64_t back = 0; f->row[i] >= 0 && back < SLOTS_BACK; back++) {
-            int64_t slot = r->position[f->row[i]] - back;
-            if (slot >= 0) add(list, n, (double)slot);
-        }
-    }
-}
-
-/* The worst column. Heads lie one after another in the queries that rope turns as in what the
- * attention makes of them: there, the same place of the same head. */
-static void add_cols(const struct fitter *f, const char *op, double *list, int *n)
-{
-    const struct config *c = f->diff->loaded.model.config;
-    if (f->col < 0) return;
-    add(list, n, (double)f->col);
-    if (strcmp(op, "rope") == 0)
-        add(list, n, (double)(f->col * c->heads * (c->nope + c->rope) / f->subject->cols));
-}
-
-/* What key k is tried at; of those that leave as little the first is kept. */
-static int list_values(const struct search *s, int k, double *list)
-{
-    const struct fitter *f = s->f;
-    const struct fault_key *key = &s->use.row->keys[k];
-    int n = 0;
-    bool rank = strcmp(key->name, "rank") == 0;
-    if (strcmp(key->name, "output") == 0 && !has_two_outputs(s->op)) {
-        add(list, &n, key->dflt);
-        return n;
-    }
-    if (f->diff->cut && strcmp(key->name, "ranks") == 0) { /* that is known */
-        add(list, &n, shard_world(&f->diff->plan));
-        return n;
-    }
-    if (!rank) add(list, &n, key->dflt);
-    for (const double *t = key->tries; key->fit == FIT_TRY && t && !isnan(*t); t++)
-        add(list, &n, *t);
-    if (key->fit != FIT_SITE) return n;
-    if (strcmp(key->name, "expert") == 0) {
-        for (int64_t i = 0; i < f->experts; i++) add(list, &n, (double)f->expert[i]);
-    } else if (strcmp(key->name, "row") == 0) {
-        for (int i = 0; i < (f->many ? 1 : FIT_PLACES); i++) {
-            if (f->row[i] >= 0) add(list, &n, (double)f->row[i]);
-        }
-    } else if (strcmp(key->name, "slot") == 0) {
-        add_slots(f, list, &n);
-    } else if (strcmp(key->name, "col") == 0) {
-        add_cols(f, s->op, list, &n);
-    } else if (strcmp(key->name, "call") == 0 && strcmp(s->op, "norm") == 0) {
-        for (int i = 0; i < 2; i++) add(list, &n, i); /* the norms of a layer */
-    } else if (rank) {
-        double ranks = 0;
-        for (int i = 0; i < FAULT_KEYS && s->use.row->keys[i].name; i++) {
-            if (strcmp(s->use.row->keys[i].name, "ranks") == 0) ranks = s->use.value[i];
-        }
-        for (double r = 0; r < ranks; r++) add(list, &n, r);
-        add(list, &n, key->dflt); /* last: where it means one of them, that one is to be named */
-    }
-    return n;
-}
-
 /* Every combination of the values of the keys that stand in `order` from `at` on. */
 static enum err_code descend(struct search *s, const int *order, int keys, int at, struct err *err)
 {
-    double list[VALUES], left;
+    double list[FIT_VALUES], left;
     if (at == keys) {
         /* A fault that changes nothing three times has nothing to edit here; of ranks, at three
          * places of each: a row's experts may lie on the last of them. */
@@ -376,10 +295,12 @@ static enum err_code descend(struct search *s, const int *order, int keys, int a
         return err->code;
     }
     double held = s->use.value[order[at]];
-    int n = list_values(s, order[at], list);
+    int n = fit_values(s->f, &s->use, s->op, order[at], list);
     for (int i = 0; i < n && err->code == ERR_OK; i++) {
         s->use.value[order[at]] = list[i];
         (void)!descend(s, order, keys, at + 1, err);
+        /* A part has nothing to edit where the whole has not. */
+        if (i == 0 && s->same && s->use.row->keys[order[at]].fit == FIT_WORD) break;
     }
     s->use.value[order[at]] = held;
     return err->code;

@@ -4,7 +4,7 @@
 
 #include "harness/rerun.h"
 
-enum { FIT_PLACES = 8 };
+enum { FIT_PLACES = 8, FIT_VALUES = 64 };
 
 /* What all hypotheses are held against. */
 struct fitter {
@@ -48,6 +48,11 @@ enum err_code fit_run(struct fitter *f, enum rerun_side side, struct faults *fau
  * is a block's sum of recorded terms, the shared experts, if the fault may befall a term on its
  * way. `op` has room for span->ops + 1. Returns how many. */
 int64_t fit_hosts(const struct diff *d, const struct fault_row *row, struct span_op *op);
+
+/* What key k of a fault at op `op` is tried at, into list [FIT_VALUES]; of those that leave as
+ * little the first is kept. The keys before k have their values in `use`. Returns how many. */
+int fit_values(const struct fitter *f, const struct fault_use *use, const char *op, int k,
+               double *list);
 
 /* The keys of `row` that leave the least at the guilty tap. `with`: a fault that is active beside
  * it, or NULL. Fills out->use, ->op, ->layer, ->left, ->explains. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const char *const stages[] = {"op", "file", "call", "process"};
-static const char *const fits[] = {"site", "op", "tries", "linear"};
+static const char *const fits[] = {"site", "op", "tries", "word", "linear"};
 
 static json_t *key_json(const struct fault_key *k)
 {

@@ -176,6 +176,37 @@ static void fault__is_named_with_its_fitted_keys__in_each_family(void **state)
     CHECK_ALL(list);
 }
 
+/* A path of its own for one matrix, or for the two that engines join, is wrong alone. */
+static void fault_of_one_matrix__is_named_with_it__and_never_as_one_of_all(void **state)
+{
+    static const struct planting list[] = {
+        {K25, "hf4", NULL, "int4.nibble_swap@layer=1,matrix=down", NULL,
+         "int4.nibble_swap@layer=1,matrix=down", DT_BF16, 0, NULL},
+        {K25, "hf4", NULL, "int4.nibble_swap@layer=2,matrix=up", NULL,
+         "int4.nibble_swap@layer=2,matrix=up", DT_BF16, 0, NULL},
+        {K25, "hf4", NULL, "int4.word_reversed@layer=3,matrix=gate", NULL,
+         "int4.word_reversed@layer=3,matrix=gate", DT_BF16, 0, NULL},
+        {K25, "hf", NULL, "int4.awq_order@layer=2,matrix=gate_up", NULL,
+         "int4.awq_order@layer=2,matrix=gate_up", DT_BF16, 0, NULL},
+        {K25, "hf4", NULL, "int4.scale_group_shift@layer=4,matrix=up", NULL,
+         "int4.scale_group_shift@layer=4,matrix=up", DT_BF16, 0, NULL},
+        {K25, "hf4", NULL, "int4.scale_row_shift@layer=3,by=-1,matrix=down", NULL,
+         "int4.scale_row_shift@layer=3,by=-1,matrix=down", DT_F32, 0, NULL},
+        {K25, "math", NULL, "int4.zero_point_7@layer=2,expert=9,matrix=down", NULL,
+         "int4.zero_point_7@layer=2,expert=9,matrix=down", DT_F32, 0, NULL},
+        {K25, "hf4", "layers.*.attn,layers.*.mlp", "int4.nibble_swap@layer=3,matrix=down", NULL,
+         "int4.nibble_swap@layer=3,matrix=down", DT_BF16, 0, NULL},
+    };
+    CHECK_ALL(list);
+    for (size_t i = 0; i < 3; i++) {
+        static const char *const without[] = {"int4.nibble_swap", "int4.word_reversed", NULL};
+        struct diff d;
+        diagnose_planted(state, &list[i], &d, without);
+        assert_string_equal(claims(&d), "");
+        diff_close(&d);
+    }
+}
+
 /* What gives one output is one set; nothing is preferred. */
 static void faults_of_one_output__are_claimed_together(void **state)
 {
@@ -367,6 +398,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(bug_of_another_engine__is_named__and_nothing_is_without_it),
         TEST(fault__is_named_with_its_fitted_keys__in_each_family),
+        TEST(fault_of_one_matrix__is_named_with_it__and_never_as_one_of_all),
         TEST(faults_of_one_output__are_claimed_together),
         TEST(fault__is_named__after_its_own_tap_was_recorded),
         TEST(fault__is_named__in_dumps_that_lack_its_tap),

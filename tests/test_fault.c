@@ -77,6 +77,9 @@ static void texts__are_refused__with_what_is_wrong(void **state)
         {"mla.no_mscale@layer=1.5", "mla.no_mscale: layer", "1.5", "a whole number"},
         {"mla.score_scaled@factor=nan", "mla.score_scaled: factor", "nan", "a number"},
         {"any.nan@op=nothing", "any.nan: op", "nothing", "the name of an op"},
+        {"int4.nibble_swap@matrix=side", "int4.nibble_swap: matrix", "side", "gate, up, down"},
+        {"int4.nibble_swap@matrix=2", "int4.nibble_swap: matrix", "2", "gate, up, down"},
+        {"int4.scales_not_cut@matrix=down", "int4.scales_not_cut", "matrix=down", "a key of"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

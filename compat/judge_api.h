@@ -8,8 +8,8 @@
  *
  * Not judged: the order in which methods must be called (a library that since wants a second call
  * after the first shows it at most as a result that is of another type, against a baseline); what
- * a call does, returns or raises beyond its recorded shapes; which of two branches a value that
- * only a run knows takes.
+ * a call does, returns or raises beyond its recorded shapes; operators and `in` on its objects; an
+ * enum called with a value; which of two branches a value that only a run knows takes.
  *
  * The library is asked only through api_lookup.h, so that a run with api->reach set shows all that
  * an answer needs. Test: tests/test_judge_*.c */

@@ -1,5 +1,5 @@
 /* judge_attrs.c: what x.name is, for each kind of x. */
-#include "compat/judge_parts.h"
+#include "compat/judge_protocol.h"
 
 #include <string.h>
 
@@ -139,6 +139,8 @@ static const struct value *attribute_found(struct frame *f, const struct api_def
     struct judge_run *r = f->run;
     const char *symbol = judge_attribute_symbol(r, c, name);
     const struct api_def *d = provider_of(at, c);
+    if (store && judge_frozen(f, at->class_ ? at->class_ : c, at, symbol, line))
+        return &value_unknown;
     if (store && at->read_only && (exact || !judge_below_has(f, c, name))) {
         judge_find_broken(f, JUDGE_ATTRIBUTE, symbol, line, d,
                           "a property without a setter is assigned");

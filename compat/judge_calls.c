@@ -1,6 +1,6 @@
 /* judge_calls.c: a call of something of the library, bound parameter by parameter against every
  * definition that the name may have: one that binds is enough. */
-#include "compat/judge_parts.h"
+#include "compat/judge_protocol.h"
 
 #include <string.h>
 
@@ -202,6 +202,7 @@ static const struct value *call_lib(struct frame *f, const struct value *callee,
     if (sig->from->deprecated)
         judge_find_deprecated(f, JUDGE_CALL, symbol, line, sig->from, sig->from->deprecated);
     judge_baseline_call(f, callee, a, sig, &b, line);
+    if (callee->kind == VALUE_CLASS) judge_constructed(f, callee->class_, line);
     const struct value *named = judge_named(f, callee, sig, &b, a, line);
     (void)named;
     return call_result(f, callee, sig, a);

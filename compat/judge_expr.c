@@ -1,5 +1,5 @@
 /* judge_expr.c: expressions as values. */
-#include "compat/judge_parts.h"
+#include "compat/judge_protocol.h"
 
 #include <string.h>
 
@@ -135,6 +135,8 @@ static const struct value *eval_call(struct frame *f, const struct expr *e)
         f->mute++;
         f->guards = 0;
     }
+    if (callee->kind == VALUE_OUTSIDE && strcmp(callee->text, "len") == 0 && a.count == 1)
+        judge_generator(f, a.pos[0], "has no length", e->line);
     f->discarded = f->alone == e;
     const struct value *v = judge_call_value(f, callee, &a, path, e->line);
     f->discarded = false;
@@ -294,7 +296,10 @@ static const struct value *eval_binop(struct frame *f, const struct expr *e)
 static const struct value *eval_sub(struct frame *f, const struct expr *e)
 {
     const struct value *v = judge_eval(f, e->left), *index = judge_eval(f, e->right);
+    const struct value *item = judge_enum_item(f, v, index, e->line);
+    if (item) return item;
     judge_subscript(f, v, index, e->line);
+    judge_generator(f, v, "has no items", e->line);
     return judge_value_index(f, v, index, e);
 }
 

@@ -1,5 +1,5 @@
 /* judge_flow.c: if, loops and try: which branches run, and what is known behind them. */
-#include "compat/judge_parts.h"
+#include "compat/judge_protocol.h"
 
 #include <string.h>
 
@@ -99,6 +99,7 @@ void judge_exec_loop(struct frame *f, const struct stmt *s)
     struct env before = f->env;
     forget_assigned(f, &s->body);
     if (iter) {
+        if (!s->async) judge_iterated(f, iter, s->value->line);
         judge_assign(f, s->target[0], judge_value_element(f, iter));
     } else {
         int t = judge_value_truth(judge_eval(f, s->value));
@@ -164,7 +165,7 @@ static void exec_handler(struct frame *f, const struct handler *h, bool raised, 
         f->env.dead = true;
         return;
     }
-    if (h->type) judge_eval(f, h->type);
+    if (h->type) judge_caught(f, h->type);
     if (h->as) judge_env_bind(f, h->as, &value_unknown);
     unsigned guards = f->guards;
     f->mute += fallback;

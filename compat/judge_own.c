@@ -1,6 +1,6 @@
 /* judge_own.c: the consumer's own modules, classes and functions: found, made once per definition,
  * run once per pass. Functions run after all module bodies, so that they see names bound later. */
-#include "compat/judge_parts.h"
+#include "compat/judge_protocol.h"
 
 #include "core/text.h"
 
@@ -55,6 +55,7 @@ static void eval_bases(struct frame *f, struct own_class *c)
         while (e->kind == EXPR_SUB) e = e->left; /* Base[int] */
         c->base[i] = e->kind == EXPR_STAR ? &value_unknown : judge_eval(f, e);
         if (c->base[i]->kind == VALUE_OWN_CLASS) c->base[i]->own_class->based = true;
+        judge_inherited(f, c->base[i], e->line);
     }
     for (int i = 0; i < s->keywords; i++) judge_eval(f, s->keyword[i].value);
 }
@@ -92,7 +93,10 @@ struct own_class *judge_own_class_make(struct frame *f, const struct stmt *s)
     }
     if (c->pass != r->pass) take_pass(r, c->attr);
     c->pass = r->pass;
-    for (int i = 0; i < s->decorators; i++) judge_eval(f, s->decorator[i]);
+    const struct value *made =
+        judge_value_make(r, (struct value){.kind = VALUE_OWN_CLASS, .own_class = c});
+    for (int i = 0; i < s->decorators; i++)
+        judge_decorated(f, judge_eval(f, s->decorator[i]), made, s->decorator[i]);
     eval_bases(f, c);
     run_class_body(f, c);
     return c;
@@ -205,7 +209,10 @@ static void read_decorator(struct frame *f, struct own_function *fn, const struc
 {
     const struct expr *e = d->kind == EXPR_CALL ? d->left : d;
     const char *name = e->kind == EXPR_NAME || e->kind == EXPR_ATTR ? e->text : "";
-    if (!(e->kind == EXPR_ATTR && strcmp(name, "setter") == 0)) judge_eval(f, d);
+    const struct value *made =
+        judge_value_make(f->run, (struct value){.kind = VALUE_OWN_FUNCTION, .own_function = fn});
+    if (!(e->kind == EXPR_ATTR && strcmp(name, "setter") == 0))
+        judge_decorated(f, judge_eval(f, d), made, d);
     fn->is_static |= strcmp(name, "staticmethod") == 0;
     fn->is_class |= strcmp(name, "classmethod") == 0;
     fn->is_property |= text_ends(name, "property");

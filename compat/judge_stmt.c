@@ -1,5 +1,5 @@
 /* judge_stmt.c: statements that bind names and define things. */
-#include "compat/judge_parts.h"
+#include "compat/judge_protocol.h"
 
 #include <string.h>
 
@@ -179,6 +179,7 @@ static void exec_with(struct frame *f, const struct stmt *s)
     unsigned before = f->guards, more = 0;
     for (int i = 0; i < s->targets && !f->raised; i++) {
         const struct value *v = judge_eval(f, s->target[i]);
+        judge_entered(f, v, s->async, s->target[i]->line);
         const struct value *entered = judge_value_entered(f, v, s->target[i]);
         more |= suppressed(f, s->target[i]);
         if (s->as[i]) judge_assign(f, s->as[i], entered);

@@ -115,6 +115,7 @@ static void read_one_target(struct reader *r, const json_t *node, struct stmt *s
 
 static void read_flow(struct reader *r, const json_t *node, struct stmt *s)
 {
+    s->async = json_is_true(json_object_get(node, "async"));
     if (s->kind == STMT_FOR) {
         read_one_target(r, node, s);
         s->value = reader_expr_at(r, node, "iter");

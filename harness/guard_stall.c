@@ -3,6 +3,7 @@
 
 #include "core/file.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,13 +18,27 @@ void guard_stall_alive(struct guard_stall *s, double now)
     s->said = false;
 }
 
+void guard_stall_look(struct guard_stall *s, double now, double every)
+{
+    double late = now - s->looked - every;
+    if (s->looked > 0 && late > every) s->since = fmin(now, s->since + late);
+    s->looked = now;
+}
+
+static bool would_run(const struct guard_tree *t)
+{
+    bool any = false;
+    for (int i = 0; i < t->count; i++) any |= t->at[i].state == 'R';
+    return any;
+}
+
 bool guard_stall_check(struct guard_stall *s, const struct guard_tree *t, double now)
 {
     enum { SHARE = 100 };
     unsigned long ticks = guard_tree_ticks(t);
     double used = (double)(ticks - s->ticks) / (double)sysconf(_SC_CLK_TCK);
     if (!(s->seconds > 0)) return false;
-    if (ticks < s->ticks || used > s->seconds / SHARE) { /* fewer: a process has ended */
+    if (would_run(t) || ticks < s->ticks || used > s->seconds / SHARE) { /* fewer: one has ended */
         s->ticks = ticks;
         guard_stall_alive(s, now);
         return false;
@@ -69,14 +84,15 @@ static json_t *lines_from(const char *path, long from)
     return list;
 }
 
-/* Asks one process, and waits until its answer has stopped growing. */
+/* Asks one process, and waits until its answer has stopped growing. One that is to run and gets no
+ * CPU answers late. */
 static json_t *ask(pid_t pid, const char *path, int number)
 {
-    enum { TRIES = 40 };
+    enum { TRIES = 200, STILL = 4 };
     const struct timespec pause = {.tv_nsec = 25000000};
     long from = size_of(path), before = from;
     if (kill(pid, number) != 0) return json_array();
-    for (int i = 0, still = 0; i < TRIES && still < 4; i++) {
+    for (int i = 0, still = 0; i < TRIES && still < STILL; i++) {
         nanosleep(&pause, NULL);
         long now = size_of(path);
         still = now > from && now == before ? still + 1 : 0;

@@ -13,7 +13,7 @@
 /* A file of /proc/PID as text; its length, 0 where it cannot be read. */
 static size_t read_proc(pid_t pid, const char *name, char *text, size_t size)
 {
-    char path[64];
+    char path[96];
     snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, text, size - 1) : 0;
@@ -22,12 +22,13 @@ static size_t read_proc(pid_t pid, const char *name, char *text, size_t size)
     return n > 0 ? (size_t)n : 0;
 }
 
-static bool read_stat(pid_t pid, struct guard_process *p)
+/* `stat`: "stat", or that of one of its threads. */
+static bool read_stat(pid_t pid, const char *stat, struct guard_process *p)
 {
     char text[1024];
     int parent;
     unsigned long user, system;
-    if (!read_proc(pid, "stat", text, sizeof text)) return false;
+    if (!read_proc(pid, stat, text, sizeof text)) return false;
     const char *after = strrchr(text, ')'); /* a command's name may hold anything */
     *p = (struct guard_process){.pid = pid};
     if (!after || sscanf(after + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &p->state,
@@ -66,7 +67,7 @@ void guard_tree_read(struct guard_tree *t, pid_t root, pid_t without)
         char *end;
         long pid = strtol(e->d_name, &end, 10);
         if (!isdigit((unsigned char)e->d_name[0]) || *end || pid == root) continue;
-        n += read_stat((pid_t)pid, &all[n]);
+        n += read_stat((pid_t)pid, "stat", &all[n]);
     }
     if (d) closedir(d);
     if (all) keep_below(t, all, n, root, without);
@@ -78,6 +79,31 @@ unsigned long guard_tree_ticks(const struct guard_tree *t)
     unsigned long sum = 0;
     for (int i = 0; i < t->count; i++) sum += t->at[i].ticks;
     return sum;
+}
+
+static bool has_running_thread(pid_t pid)
+{
+    char path[64];
+    bool runs = false;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && !runs && (e = readdir(d));) {
+        struct guard_process thread;
+        int number;
+        if (sscanf(e->d_name, "%d", &number) != 1) continue;
+        snprintf(path, sizeof path, "task/%d/stat", number);
+        runs = read_stat(pid, path, &thread) && thread.state == 'R';
+    }
+    if (d) closedir(d);
+    return runs;
+}
+
+bool guard_tree_runs(const struct guard_tree *t)
+{
+    for (int i = 0; i < t->count; i++) {
+        if (has_running_thread(t->at[i].pid)) return true;
+    }
+    return false;
 }
 
 json_t *guard_tree_show(const struct guard_process *p)

@@ -22,6 +22,9 @@ struct guard_tree {
 /* All processes below `root`, not itself, nor those at and below `without`. */
 void guard_tree_read(struct guard_tree *t, pid_t root, pid_t without);
 unsigned long guard_tree_ticks(const struct guard_tree *t);
+/* Some thread of them runs, or would if it had a CPU: on a loaded machine it may have had none for
+ * long. */
+bool guard_tree_runs(const struct guard_tree *t);
 /* {pid, parent, state, command, waits_in} of one. */
 json_t *guard_tree_show(const struct guard_process *p);
 /* The process has a handler for the signal. */

@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { LOOK_MS = 200 };
+
 struct watching {
     struct guard_watch *w;
     struct guard_lines lines[2];
@@ -130,11 +132,16 @@ static void look_for_hang(struct watching *a)
     if (getppid() != a->w->root)
         return; /* the guard has been killed: these are others' processes */
     guard_tree_read(&t, a->w->root, getpid());
+    guard_stall_look(&a->stall, now, 1e-3 * LOOK_MS);
     if (a->killed > 0 && now - a->killed > PATIENCE_S) {
         for (int i = 0; i < t.count; i++) kill(t.at[i].pid, SIGKILL);
         return;
     }
     if (!guard_stall_check(&a->stall, &t, now)) return;
+    if (guard_tree_runs(&t)) { /* it waits for a CPU, not for something that never comes */
+        guard_stall_alive(&a->stall, now);
+        return;
+    }
     report_hang(a, &t);
     if (!a->w->kill) return;
     for (int i = 0; i < t.count; i++) kill(t.at[i].pid, SIGTERM);
@@ -190,8 +197,6 @@ static void send(const struct watching *a, const struct guard_log *l)
 
 static void watch(struct watching *a)
 {
-    enum { LOOK_MS = 200 };
-    double looked = 0;
     while (!a->ended) {
         struct pollfd p[3] = {{.fd = a->w->stream[0], .events = POLLIN},
                               {.fd = a->w->stream[1], .events = POLLIN},
@@ -201,10 +206,7 @@ static void watch(struct watching *a)
             if (p[i].fd >= 0 && p[i].revents) read_stream(a, i);
         }
         if (got > 0 && p[2].revents) read_events(a);
-        if (a->stall.seconds > 0 && now_s() - looked >= 1e-3 * LOOK_MS) {
-            look_for_hang(a);
-            looked = now_s();
-        }
+        if (a->stall.seconds > 0 && now_s() - a->stall.looked >= 1e-3 * LOOK_MS) look_for_hang(a);
     }
     for (int i = 0; i < 2; i++) {
         while (a->told && a->w->stream[i] >= 0) read_stream(a, i);

@@ -14,8 +14,9 @@ static const struct choice {
     {"mla.decode", /* of compute capability 9.0 */
      {"parts", "spread64", "spread128", "spread256", "spread512", "spread1024", "spread2048",
       "spread4096", NULL}},
-    {"linear", {"ring8", "whole8", "whole4", "parts8", "parts4", "cublaslt", "any", NULL}},
-    {"router", {"sum16", "sum32", "block", "warp", NULL}},
+    {"linear",
+     {"ring8", "whole8", "whole4", "parts8", "parts4", "cluster", "cublaslt", "any", NULL}},
+    {"router", {"sum16", "block", "warp", NULL}},
     {"moe", /* of packed experts */
      {"apart8", "two8", "stream8", "stream16", "stream32", "gather", "wgmma", "mma8", "mma16",
       "mma32", "mma64", NULL}},

@@ -21,6 +21,8 @@ struct gpu_launch {
     dim3 grid, block;
     size_t shared;
     bool overlap;
+    unsigned
+        cluster; /* blocks side by side in x that run at the same time; 0, 1: each for itself */
 };
 
 #ifdef __CUDACC__
@@ -39,20 +41,26 @@ __device__ static inline void let_next_launch(void)
 #endif
 }
 
-/* attribute: room for it, if there is one. */
+/* attributes: room for two. */
 static inline cudaLaunchConfig_t gpu_launch_config(const struct gpu *g, const struct gpu_launch *l,
-                                                   cudaLaunchAttribute *attribute)
+                                                   cudaLaunchAttribute *attributes)
 {
     cudaLaunchConfig_t how = {};
     how.gridDim = l->grid;
     how.blockDim = l->block;
     how.dynamicSmemBytes = l->shared;
     how.stream = g->stream;
-    how.attrs = attribute;
+    how.attrs = attributes;
     if (l->overlap && !g->fresh && gpu_can_overlap(g)) {
-        attribute->id = cudaLaunchAttributeProgrammaticStreamSerialization;
-        attribute->val.programmaticStreamSerializationAllowed = 1;
+        attributes->id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attributes->val.programmaticStreamSerializationAllowed = 1;
         how.numAttrs = 1;
+    }
+    if (l->cluster > 1) {
+        cudaLaunchAttribute *size = &attributes[how.numAttrs++];
+        size->id = cudaLaunchAttributeClusterDimension;
+        size->val.clusterDim.x = l->cluster;
+        size->val.clusterDim.y = size->val.clusterDim.z = 1;
     }
     return how;
 }
@@ -61,8 +69,8 @@ template <typename... P, typename... A>
 static inline enum err_code gpu_launch(struct gpu *g, const struct gpu_launch *l, struct err *err,
                                        void (*kernel)(P...), const A &...args)
 {
-    cudaLaunchAttribute attribute = {};
-    cudaLaunchConfig_t how = gpu_launch_config(g, l, &attribute);
+    cudaLaunchAttribute attributes[2] = {};
+    cudaLaunchConfig_t how = gpu_launch_config(g, l, attributes);
     if (gpu_before(g, l->label, l->tactic, l->grid, l->block, l->shared, err) != ERR_OK)
         return err->code;
     gpu_facts(g, (const void *)kernel, l->block, l->shared);

@@ -26,10 +26,12 @@ static struct linear_size size_of(const struct gpu *g, int64_t T, const bf16 *x,
     s.sms = g->sms;
     s.T = T;
     s.in = w->in;
+    s.out = w->out;
     s.dense = w->format == MATRIX_DENSE && w->data.dtype == DT_BF16;
     s.aligned = vector_fits(w->data.data, w->in) && vector_fits(x, w->in);
     s.overlap = gpu_can_overlap(g);
     s.shared = (int64_t)g->shared_max;
+    s.wgmma = linear_has_cluster(g);
     s.lt = true;
     return s;
 }
@@ -42,6 +44,27 @@ const struct linear_variant *linear_few_variant(const struct gpu *g, int64_t T, 
     s.blocks = blocks;
     const struct linear_variant *v = linear_choose(&s, tactic_forced("linear"), &why);
     return v && v->kernel == LINEAR_BY_FEW ? v : NULL;
+}
+
+static bool joins(const struct linear_variant *v)
+{
+    return v && (v->kernel == LINEAR_BY_FEW || v->kernel == LINEAR_BY_CLUSTER);
+}
+
+bool linear_joins(const struct gpu *g, int64_t T, const bf16 *x, const struct gpu_matrix *w)
+{
+    struct linear_size s = size_of(g, T, x, w);
+    const char *why;
+    s.joint = true;
+    return joins(linear_choose(&s, tactic_forced("linear"), &why));
+}
+
+/* Which of the two depends on nothing that differs between products that both serve. */
+enum err_code linear_joined(struct gpu *g, int64_t T, const bf16 *x,
+                            const struct gpu_product *products, int n, struct err *err)
+{
+    return linear_few_variant(g, T, x, products->w, 0) ? linear_few(g, T, x, products, n, err)
+                                                       : linear_cluster(g, T, x, products, n, err);
 }
 
 /* NULL: the one that is forced cannot serve. */
@@ -78,7 +101,7 @@ enum err_code gpu_linear(struct gpu *g, int64_t T, const bf16 *x, const struct g
     if (T == 0) return ERR_OK;
     const struct linear_variant *v = variant_for(&s, err);
     if (!v) return err->code;
-    if (v->kernel == LINEAR_BY_FEW) return linear_few(g, T, x, &one, 1, err);
+    if (joins(v)) return linear_joined(g, T, x, &one, 1, err);
     if (v->kernel == LINEAR_BY_LT) {
         if (gpu_linear_lt(g, T, x, w, y, ytype, &s.lt, err) != ERR_OK || s.lt) return err->code;
         v = variant_for(&s, err); /* without the library */
@@ -89,10 +112,10 @@ enum err_code gpu_linear(struct gpu *g, int64_t T, const bf16 *x, const struct g
 enum err_code gpu_linear_same(struct gpu *g, int64_t T, const bf16 *x,
                               const struct gpu_product *products, int n, struct err *err)
 {
-    bool few = true;
+    bool all = true;
     CHECK(n <= LINEAR_SAME);
-    for (int i = 0; i < n; i++) few = few && linear_few_serves(g, T, x, products[i].w);
-    if (T > 0 && few) return linear_few(g, T, x, products, n, err);
+    for (int i = 0; i < n; i++) all = all && linear_joins(g, T, x, products[i].w);
+    if (T > 0 && all) return linear_joined(g, T, x, products, n, err);
     for (int i = 0; i < n && err->code == ERR_OK; i++) {
         CHECK(!products[i].up);
         (void)!gpu_linear(g, T, x, products[i].w, products[i].y, products[i].type, err);

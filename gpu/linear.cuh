@@ -16,15 +16,16 @@ enum { LINEAR_SAME = 2 };
 enum err_code gpu_linear(struct gpu *g, int64_t T, const bf16 *x, const struct gpu_matrix *w,
                          void *y, enum dtype ytype, struct err *err) ERR_USED;
 /* One of several products of the same x: y [T, w->out] of `type`, DT_BF16 or DT_F32. With `up`
- * (of w's shape) y = silu(x w^T) * (x up^T), each of the two rounded to bf16 first; for few rows
- * alone, see linear_few_serves(). */
+ * (of w's shape) y = silu(x w^T) * (x up^T), each of the two rounded to bf16 first; only where
+ * linear_joins(). */
 struct gpu_product {
     const struct gpu_matrix *w, *up;
     void *y;
     enum dtype type;
 };
-/* n <= LINEAR_SAME of them, in one launch where that serves them all. The bits of each are those of
- * gpu_linear(). */
+/* n <= LINEAR_SAME of them, in one launch where that serves them all. Of up to LINEAR_FEW rows the
+ * bits of each are those of gpu_linear(); of more the order of a sum depends on what is beside it.
+ */
 enum err_code gpu_linear_same(struct gpu *g, int64_t T, const bf16 *x,
                               const struct gpu_product *products, int n, struct err *err) ERR_USED;
 /* Batched over heads with strides, for the absorbed form: y[h] [T, n] = x[h] [T, k] B[h], where
@@ -54,16 +55,20 @@ enum err_code gpu_linear_lt(struct gpu *g, int64_t T, const bf16 *x, const struc
  */
 const struct linear_variant *linear_few_variant(const struct gpu *g, int64_t T, const bf16 *x,
                                                 const struct gpu_matrix *w, int64_t blocks);
-/* Whether it does. */
-static inline bool linear_few_serves(const struct gpu *g, int64_t T, const bf16 *x,
-                                     const struct gpu_matrix *w)
-{
-    return linear_few_variant(g, T, x, w, 0) != NULL;
-}
 /* Rows of few tokens; a row's bits depend on neither T nor what else is in the launch. All of one
  * `in`, each of which it serves. */
 enum err_code linear_few(struct gpu *g, int64_t T, const bf16 *x,
                          const struct gpu_product *products, int n, struct err *err) ERR_USED;
+/* The same of up to LINEAR_SOME rows, whose bits depend on T in nothing, but on the number of
+ * outputs in the launch. */
+enum err_code linear_cluster(struct gpu *g, int64_t T, const bf16 *x,
+                             const struct gpu_product *products, int n, struct err *err) ERR_USED;
+/* Whether this build and this card have it. */
+bool linear_has_cluster(const struct gpu *g);
+/* Whether one of these two makes the product, and others of the same x in the same launch. */
+bool linear_joins(const struct gpu *g, int64_t T, const bf16 *x, const struct gpu_matrix *w);
+enum err_code linear_joined(struct gpu *g, int64_t T, const bf16 *x,
+                            const struct gpu_product *products, int n, struct err *err) ERR_USED;
 /* One product or a batch of them, column-major as cuBLASLt sees it: c [m, n] = a b, b [k, n].
  * Numbers of one size alone, so that two compare as bytes. */
 struct lt_shape {

@@ -64,6 +64,42 @@ __device__ static inline void wgmma_publish(void)
               "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
 /* clang-format on */
 
+/* c [64, 16] += a b^T; a [64, 16], b [16, 16]. */
+__device__ static inline void wgmma_add(float (&c)[8], uint64_t a, uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7}, "
+                 "%8, %9, 1, 1, 1, 0, 0;"
+                 : WGMMA_D8(c, 0)
+                 : "l"(a), "l"(b));
+}
+
+/* The same of b [32, 16]. */
+__device__ static inline void wgmma_add(float (&c)[16], uint64_t a, uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {" WGMMA_N16
+                 "}, %16, %17, 1, 1, 1, 0, 0;"
+                 : WGMMA_D8(c, 0), WGMMA_D8(c, 8)
+                 : "l"(a), "l"(b));
+}
+
+/* Of b [64, 16]. */
+__device__ static inline void wgmma_add(float (&c)[32], uint64_t a, uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" WGMMA_N32
+                 "}, %32, %33, 1, 1, 1, 0, 0;"
+                 : WGMMA_D32(c, 0)
+                 : "l"(a), "l"(b));
+}
+
+/* Of b [128, 16]. */
+__device__ static inline void wgmma_add(float (&c)[64], uint64_t a, uint64_t b)
+{
+    asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" WGMMA_N64
+                 "}, %64, %65, 1, 1, 1, 0, 0;"
+                 : WGMMA_D32(c, 0), WGMMA_D32(c, 32)
+                 : "l"(a), "l"(b));
+}
+
 /* c [64, 64] = a b^T + (add ? c : 0); a [64, 16], b [64, 16]. */
 __device__ static inline void wgmma_n64(float (&c)[32], uint64_t a, uint64_t b, int add)
 {

@@ -46,11 +46,11 @@ enum err_code gpu_gated(struct gpu *g, int64_t T, const bf16 *x, const struct gp
                         struct err *err)
 {
     struct gpu_mark m = gpu_mark(g);
-    if (T > 0 && linear_few_serves(g, T, x, gate) && linear_few_serves(g, T, x, up) &&
-        (!beside || linear_few_serves(g, T, x, beside->w))) {
+    if (T > 0 && linear_joins(g, T, x, gate) && linear_joins(g, T, x, up) &&
+        (!beside || linear_joins(g, T, x, beside->w))) {
         struct gpu_product both[2] = {{gate, up, y, DT_BF16}};
         if (beside) both[1] = *beside;
-        return linear_few(g, T, x, both, beside ? 2 : 1, err);
+        return linear_joined(g, T, x, both, beside ? 2 : 1, err);
     }
     bf16 *b = gpu_new<bf16>(g, T * gate->out, "up", err);
     if (b && gpu_linear(g, T, x, gate, y, DT_BF16, err) == ERR_OK &&

@@ -180,7 +180,7 @@ enum err_code gpu_op_gated(struct gpu_pass *p, struct err *err)
     p->gated = gpu_new<bf16>(p->g, p->T * w->gate.out, "shared experts' activations", err);
     if (!p->gated) return err->code;
     const struct gpu_router router = own_router(p);
-    p->summed = gpu_router_by_linear(&router) && linear_few_serves(p->g, p->T, p->h, &w->router);
+    p->summed = gpu_router_by_linear(&router) && linear_joins(p->g, p->T, p->h, &w->router);
     return gpu_gated(p->g, p->T, p->h, &w->gate, &w->up, p->summed ? &logits : NULL, p->gated, err);
 }
 

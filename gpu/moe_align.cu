@@ -90,7 +90,7 @@ __global__ static void __launch_bounds__(ALIGN_THREADS)
     else
         place_in_order(p, ids, rows, place);
     __syncthreads();
-    list_experts(p, rows);
+    list_experts<uint32_t>(p, rows);
     __syncthreads();
     for (int64_t pair = threadIdx.x; pair < p.pairs; pair += ALIGN_THREADS) {
         int32_t id = id_of(ids, pair, p.pairs, p.E);
@@ -136,7 +136,7 @@ __global__ static void __launch_bounds__(ALIGN_THREADS) moe_scan(const struct mo
         rows[e] = sum;
     }
     __syncthreads();
-    list_experts(p, rows);
+    list_experts<unsigned long long>(p, rows);
 }
 
 /* One warp a chunk. */

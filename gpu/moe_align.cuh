@@ -6,32 +6,32 @@
 
 #include "gpu/moe_parts.cuh"
 
-enum { ALIGN_THREADS = 512, ALIGN_WARPS = ALIGN_THREADS / 32 };
+enum {
+    ALIGN_THREADS = 512,
+    ALIGN_WARPS = ALIGN_THREADS / 32,
+    ALIGN_WORD = 32, /* tokens that a word has a bit for */
+    ALIGN_WORDS = 4,
+    ALIGN_TOKENS = ALIGN_WORD * ALIGN_WORDS, /* of align_sets() */
+    ALIGN_PAIRS = MOE_PAIRS_SMALL
+};
 
 #ifdef __CUDACC__
 
-/* Rows in the low half, tiles in the high one: one scan for both. */
-__device__ static inline unsigned long long scan_item(int32_t rows, int32_t cap)
-{
-    return (unsigned long long)moe_parts(rows, cap) << 32 | (unsigned)rows;
-}
-
 /* Sum of v of the threads before this one; *all: of all. */
-__device__ static inline unsigned long long block_scan(unsigned long long v,
-                                                       unsigned long long *all)
+template <typename N> __device__ static inline N block_scan(N v, N *all)
 {
-    __shared__ unsigned long long warp_sum[ALIGN_WARPS];
+    __shared__ N warp_sum[ALIGN_WARPS];
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    unsigned long long sum = v;
+    N sum = v, before = 0;
     for (int step = 1; step < 32; step *= 2) {
-        unsigned long long other = __shfl_up_sync(~0u, sum, step);
+        N other = __shfl_up_sync(~0u, sum, step);
         if (lane >= step) sum += other;
     }
     __syncthreads();
     if (lane == 31) warp_sum[warp] = sum;
     __syncthreads();
-    unsigned long long before = 0;
     *all = 0;
+#pragma unroll
     for (int w = 0; w < ALIGN_WARPS; w++) {
         if (w < warp) before += warp_sum[w];
         *all += warp_sum[w];
@@ -40,15 +40,19 @@ __device__ static inline unsigned long long block_scan(unsigned long long v,
 }
 
 /* From the rows of each expert: offsets and tiles. Called by a whole block; `rows` and the result
- * may be the same array of shared or global memory, [E]: it then holds the first rows. */
+ * may be the same array of shared or global memory, [E]: it then holds the first rows. Rows lie in
+ * the low half of an N, tiles in the high one: one scan for both. */
+template <typename N>
 __device__ static inline void list_experts(const struct moe_plan &p, int32_t *rows)
 {
-    unsigned long long base = 0;
+    const int half = 4 * sizeof(N);
+    const N low = ((N)1 << half) - 1;
+    N base = 0;
     for (int64_t first = 0; first < p.E; first += ALIGN_THREADS) {
         int64_t e = first + threadIdx.x;
         int32_t n = e < p.E ? rows[e] : 0;
-        unsigned long long all, at = base + block_scan(scan_item(n, p.cap), &all);
-        int32_t row = (int32_t)(at & 0xffffffffu), tile = (int32_t)(at >> 32);
+        N all, at = base + block_scan((N)moe_parts(n, p.cap) << half | (N)n, &all);
+        int32_t row = (int32_t)(at & low), tile = (int32_t)(at >> half);
         if (e < p.E) {
             rows[e] = row;
             p.offset[e] = row;
@@ -60,11 +64,13 @@ __device__ static inline void list_experts(const struct moe_plan &p, int32_t *ro
         base += all;
     }
     if (threadIdx.x == 0) {
-        p.offset[p.E] = (int32_t)(base & 0xffffffffu);
-        *p.tiles = (int32_t)(base >> 32);
+        p.offset[p.E] = (int32_t)(base & low);
+        *p.tiles = (int32_t)(base >> half);
         p.ready[0] = 0;
     }
 }
+
+static_assert(MOE_PAIRS_SMALL <= UINT16_MAX, "rows and tiles of few pairs in half a word each");
 
 __device__ static inline void put_pair(const struct moe_plan &p, int64_t pair, int64_t top_k,
                                        int32_t row)
@@ -73,25 +79,52 @@ __device__ static inline void put_pair(const struct moe_plan &p, int64_t pair, i
     if (row >= 0) p.token_of[row] = (int32_t)(pair / top_k);
 }
 
-/* All of it by one block, of up to 32 tokens that each chose an expert once at most, and none that
- * is not there: an expert's rows are a set of tokens. tokens, rows: [E] of shared memory; ids were
- * written by other blocks of this launch. */
+/* What align_sets() has in shared memory. An expert's rows are a set of tokens, ALIGN_WORD a word.
+ */
+struct align_room {
+    uint32_t tokens[ALIGN_WORDS][ALIGN_THREADS]; /* of up to so many experts */
+    int32_t rows[ALIGN_THREADS];
+};
+
+/* All of it by one block, of up to ALIGN_TOKENS tokens and ALIGN_PAIRS pairs, where each token
+ * chose an expert once at most, and none that is not there; ids were written by other blocks of
+ * this launch. */
 __device__ static inline void align_sets(const struct moe_plan &p, int32_t top_k,
-                                         const int32_t *ids, uint32_t *tokens, int32_t *rows)
+                                         const int32_t *ids, struct align_room &room)
 {
-    int32_t E = (int32_t)p.E, pairs = (int32_t)p.pairs;
-    for (int32_t e = threadIdx.x; e < E; e += ALIGN_THREADS) tokens[e] = 0;
+    enum { EACH = ALIGN_PAIRS / ALIGN_THREADS };
+    int32_t e = threadIdx.x, pairs = (int32_t)p.pairs, id[EACH], word[EACH], n = 0;
+    uint32_t bit[EACH];
+#pragma unroll
+    for (int u = 0; u < EACH; u++) {
+        int32_t i = e + u * ALIGN_THREADS, t = i / top_k;
+        id[u] = i < pairs ? __ldcg(ids + i) : -1;
+        word[u] = t / ALIGN_WORD;
+        bit[u] = 1u << t % ALIGN_WORD;
+    }
+#pragma unroll
+    for (int w = 0; w < ALIGN_WORDS; w++) room.tokens[w][e] = 0;
     __syncthreads();
-    for (int32_t i = threadIdx.x; i < pairs; i += ALIGN_THREADS)
-        atomicOr(&tokens[__ldcg(ids + i)], 1u << i / top_k);
+#pragma unroll
+    for (int u = 0; u < EACH; u++) {
+        if (id[u] >= 0) atomicOr(&room.tokens[word[u]][id[u]], bit[u]);
+    }
     __syncthreads();
-    for (int32_t e = threadIdx.x; e < E; e += ALIGN_THREADS) rows[e] = __popc(tokens[e]);
+#pragma unroll
+    for (int w = 0; w < ALIGN_WORDS; w++) n += __popc(room.tokens[w][e]);
+    room.rows[e] = n;
+    list_experts<uint32_t>(p, room.rows);
     __syncthreads();
-    list_experts(p, rows);
-    __syncthreads();
-    for (int32_t i = threadIdx.x; i < pairs; i += ALIGN_THREADS) {
-        int32_t id = __ldcg(ids + i);
-        put_pair(p, i, top_k, rows[id] + __popc(tokens[id] & ((1u << i / top_k) - 1)));
+#pragma unroll
+    for (int u = 0; u < EACH; u++) {
+        if (id[u] < 0) continue;
+        int32_t row = room.rows[id[u]];
+#pragma unroll
+        for (int w = 0; w < ALIGN_WORDS; w++) {
+            uint32_t before = w < word[u] ? ~0u : w == word[u] ? bit[u] - 1 : 0;
+            row += __popc(room.tokens[w][id[u]] & before);
+        }
+        put_pair(p, e + u * ALIGN_THREADS, top_k, row);
     }
 }
 

@@ -23,9 +23,10 @@ enum {
     MOE_SIZES = 16          /* classes of a tile's size; a cap is at most 8 * MOE_SIZES */
 };
 
+/* Of the few rows that most experts have, without a division. */
 MOE_BOTH int32_t moe_parts(int32_t rows, int32_t cap)
 {
-    return (rows + cap - 1) / cap;
+    return rows <= cap ? rows > 0 : (rows + cap - 1) / cap;
 }
 
 /* Rows of every part but the last, which has the rest (at least one row). cap is a multiple of 8.
@@ -40,7 +41,7 @@ MOE_BOTH int32_t moe_part_rows(int32_t rows, int32_t cap)
 MOE_BOTH struct moe_tile moe_part(int32_t expert, int32_t first, int32_t rows, int32_t cap,
                                   int32_t i)
 {
-    int32_t size = moe_part_rows(rows, cap), left = rows - i * size;
+    int32_t size = rows <= cap ? rows : moe_part_rows(rows, cap), left = rows - i * size;
     struct moe_tile tile = {expert, first + i * size, left < size ? left : size, 0};
     return tile;
 }

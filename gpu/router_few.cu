@@ -13,10 +13,21 @@
  * order (q + 4 to q, then ascending), and those of the parts ascending: a token's bits depend on
  * the shape of W alone.
  *
- * Of few tokens the block that comes last also makes the plan of the experts' rows (moe_align.cuh),
- * which then costs no launch and is there before the shared expert's last product begins: at one
- * row 3.6 us on an H200 instead of 3.1 and, after that product, 2.7. At 64 it saved nothing (11.1
- * for 6.0 and 4.8), so there it is not made here. */
+ * The choice: of a warp's 32 experts no more than top_k can be chosen, those for which fewer are
+ * larger than top_k; then the same of all that are left, 96 of 384. Every thread counts for its own
+ * expert. One warp that looked for the largest top_k times took 3.7 us at one row in a layer; this
+ * takes 2.3.
+ *
+ * Of up to 128 tokens the block that comes last also makes the plan of the experts' rows
+ * (moe_align.cuh), which then costs no launch and is there before the shared expert's last product
+ * begins: 4.3 us for 32 rows on an H200, 5.4 to 6.6 for 64; in a decode step of 61 layers of a
+ * shard of Kimi-K2.5, 64 rows, 22.3 ms instead of 22.7 with the alignment in a launch of its own.
+ *
+ * Tried: a cluster of blocks that choose by warps and hand the ids to the first block, which needs
+ * no counter: 7.5 us for 32 rows where this took 7.3, 9.5 for 64 where this took 7.6, for its warps
+ * share a multiprocessor. The choice behind the shared expert's last product, beside which it runs:
+ * of 8.6 us 0.3 were left, but the experts then wait for it, which before they did not: a layer of
+ * 64 rows took the same time (1760 us, 1758), the step of the shard 21.9 ms instead of 21.8. */
 #include "gpu/launch.cuh"
 #include "gpu/linear.cuh"
 #include "gpu/mma.cuh"
@@ -32,6 +43,8 @@ enum {
     BLOCKS = 132, /* that run side by side: one a multiprocessor of an H100 or H200 */
     STEP = 32,
     GROUPS = 8, /* of warps, that take steps in turns */
+    NB = 2,     /* blocks of eight tokens */
+    AHEAD = 3,  /* steps that are loaded at a time */
     THREADS = 64 * GROUPS,
     PICK_EXPERTS = ROUTER_PICK_EXPERTS,
     PICK_CHOSEN = ROUTER_PICK_CHOSEN
@@ -50,11 +63,9 @@ struct router_pick {
     struct gpu_router r;
     const float *sums;
     int parts;
-    struct moe_plan plan; /* of no pairs: none is made; only of up to LINEAR_FEW tokens */
+    struct moe_plan plan; /* of no pairs: none is made */
 };
 
-/* AHEAD steps are loaded at a time. */
-template <int NB, int AHEAD>
 __device__ static inline void sum_steps(const struct router_sum &p, float (&sum)[NB][4], int row,
                                         int first, int end)
 {
@@ -98,13 +109,12 @@ __device__ static inline void fetch_weights(const struct router_sum &p, int firs
 }
 
 /* Where a thread's sums of the block of eight tokens i stand. */
-template <int NB> __device__ static inline float *place(float (&part)[8 * NB][ROWS], int i, int j)
+__device__ static inline float *place(float (&part)[8 * NB][ROWS], int i, int j)
 {
     int lane = threadIdx.x % 32, row = threadIdx.x / 32 % 2 * 16 + lane / 4;
     return &part[8 * i + lane % 4 * 2 + j % 2][row + j / 2 * 8];
 }
 
-template <int NB, int AHEAD>
 __global__ static void __launch_bounds__(THREADS) sum_kernel(const struct router_sum p)
 {
     __shared__ float part[GROUPS / 2][8 * NB][ROWS];
@@ -114,8 +124,7 @@ __global__ static void __launch_bounds__(THREADS) sum_kernel(const struct router
     let_next_launch();
     fetch_weights(p, first, end);
     wait_for_launch_before();
-    sum_steps<NB, AHEAD>(p, sum, (int)blockIdx.x * ROWS + threadIdx.x / 32 % 2 * 16, first + group,
-                         end);
+    sum_steps(p, sum, (int)blockIdx.x * ROWS + threadIdx.x / 32 % 2 * 16, first + group, end);
 #pragma unroll
     for (int half = 1; half >= 0; half--) {
         if (group / (GROUPS / 2) == half) {
@@ -123,7 +132,7 @@ __global__ static void __launch_bounds__(THREADS) sum_kernel(const struct router
             for (int i = 0; i < NB; i++) {
 #pragma unroll
                 for (int j = 0; j < 4; j++) {
-                    float *at = place<NB>(part[group % (GROUPS / 2)], i, j);
+                    float *at = place(part[group % (GROUPS / 2)], i, j);
                     *at = half ? sum[i][j] : sum[i][j] + *at;
                 }
             }
@@ -165,54 +174,90 @@ __device__ static inline float add_parts(const struct router_pick &p, int64_t t,
     return sum;
 }
 
-/* One warp's choice where all of the token's keys fit its registers: expert e is lane e % 32's. */
-__device__ static void choose(const struct gpu_router &r, const float *key, int32_t *chosen)
+/* Keys in order_of(), 0: none; by expert. Then of every warp's 32 the top_k largest, in ascending
+ * id: more than those cannot be chosen. */
+struct pick_room {
+    alignas(16) uint32_t order[PICK_EXPERTS], best[PICK_EXPERTS];
+    uint32_t chosen[PICK_EXPERTS / 32];
+    int32_t best_id[PICK_EXPERTS], id[PICK_CHOSEN];
+    float score[PICK_EXPERTS];
+};
+
+/* How many of n keys, a multiple of 4, are larger. */
+__device__ static inline int larger_than(const uint32_t *order, int n, uint32_t mine)
 {
-    int lane = threadIdx.x % 32, n = 0;
-    uint32_t order[PICK_EXPERTS / 32], taken = 0;
-#pragma unroll
-    for (int i = 0; i < PICK_EXPERTS / 32; i++)
-        order[i] = 32 * i + lane < (int)r.E ? order_of(key[32 * i + lane]) : 0;
-    for (int k = 0; k < (int)r.top_k; k++) {
-        uint32_t best = 0;
-        int at = 0;
-#pragma unroll
-        for (int i = 0; i < PICK_EXPERTS / 32; i++) {
-            if (order[i] <= best) continue;
-            best = order[i];
-            at = i;
-        }
-        uint32_t most = __reduce_max_sync(~0u, best);
-        int id = __reduce_min_sync(~0u, best == most ? 32 * at + lane : INT_MAX);
-        if (id % 32 != lane) continue;
-        taken |= 1u << (id / 32);
-#pragma unroll
-        for (int i = 0; i < PICK_EXPERTS / 32; i++) order[i] = i == id / 32 ? 0 : order[i];
+    int count = 0;
+#pragma unroll 8
+    for (int i = 0; i < n; i += 4) {
+        uint4 four = *(const uint4 *)(order + i);
+        count += (four.x > mine) + (four.y > mine) + (four.z > mine) + (four.w > mine);
     }
-#pragma unroll
-    for (int i = 0; i < PICK_EXPERTS / 32; i++) {
-        bool mine = taken >> i & 1;
-        uint32_t bits = __ballot_sync(~0u, mine);
-        if (mine) chosen[n + __popc(bits & ((1u << lane) - 1))] = 32 * i + lane;
-        n += __popc(bits);
-    }
+    return count;
 }
 
-/* One warp gives a token's choice. */
-__device__ static void give_choice(const struct gpu_router &r, int64_t t, const float *score,
-                                   const float *key, int32_t *chosen)
+/* And how many of the first n are equal. */
+__device__ static inline int equal_to(const uint32_t *order, int n, uint32_t mine)
+{
+    int count = 0;
+    for (int i = 0; i < n; i++) count += order[i] == mine;
+    return count;
+}
+
+__device__ static inline unsigned lanes_below(void)
+{
+    return (1u << threadIdx.x % 32) - 1;
+}
+
+/* The k largest of this warp's 32 keys, in ascending id: of equal keys the lower ids. */
+__device__ static inline void choose_in_warp(struct pick_room &room, uint32_t mine, int k)
+{
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int rank = larger_than(room.order + 32 * warp, 32, mine);
+    unsigned is = __ballot_sync(~0u, rank < k);
+    if (__popc(is) != k) { /* equal ones at the limit */
+        rank += __popc(__match_any_sync(~0u, mine) & lanes_below());
+        is = __ballot_sync(~0u, rank < k);
+    }
+    if (rank >= k) return;
+    int at = warp * k + __popc(is & lanes_below());
+    room.best[at] = mine;
+    room.best_id[at] = 32 * warp + lane;
+}
+
+/* The top_k largest of the token's keys, one a thread, in room.id in ascending order. All threads.
+ */
+__device__ static void choose(struct pick_room &room, uint32_t mine, int E, int k)
+{
+    int i = (int)threadIdx.x, warps = (E + 31) / 32, n = warps * k, padded = (n + 3) / 4 * 4;
+    room.order[i] = mine;
+    if (i >= n && i < padded) room.best[i] = 0;
+    __syncwarp();
+    if (i < 32 * warps) choose_in_warp(room, mine, k);
+    __syncthreads();
+    uint32_t best = i < n ? room.best[i] : 0;
+    int rank = i < n ? larger_than(room.best, padded, best) : k;
+    if (__syncthreads_count(rank < k) != k) rank += equal_to(room.best, min(i, n), best);
+    unsigned is = __ballot_sync(~0u, rank < k);
+    if (i % 32 == 0) room.chosen[i / 32] = is;
+    __syncthreads();
+    if (rank >= k) return;
+    int at = __popc(is & lanes_below());
+    for (int w = 0; w < i / 32; w++) at += __popc(room.chosen[w]);
+    room.id[at] = room.best_id[i];
+}
+
+/* One warp gives a token's choice. Sums in ascending id, like the reference. */
+__device__ static void give_choice(const struct gpu_router &r, int64_t t,
+                                   const struct pick_room &room)
 {
     int lane = threadIdx.x % 32;
-    float sum = 0;
-    choose(r, key, chosen);
-    __syncwarp();
     bool mine = lane < (int)r.top_k, norm = r.norm_topk && r.top_k > 1;
-    float w = mine ? score[chosen[lane]] : 0.0f;
-    /* In ascending id, like the reference. */
+    int32_t id = mine ? room.id[lane] : 0;
+    float w = mine ? room.score[id] : 0.0f, sum = 0;
     for (int j = 0; norm && j < (int)r.top_k; j++) sum += __shfl_sync(~0u, w, j);
     if (!mine) return;
     if (norm) w /= sum + 1e-20f;
-    r.ids[t * r.top_k + lane] = chosen[lane];
+    r.ids[t * r.top_k + lane] = id;
     r.weights[t * r.top_k + lane] = w * r.routed_scale;
 }
 
@@ -235,65 +280,60 @@ __device__ static inline void plan_one(const struct moe_plan &p, const int32_t *
 /* Blocks of the launch that have given their choice; 0 between launches. */
 __device__ static uint32_t pick_arrivals;
 
-/* The block that comes last knows all ids and makes the plan. */
+/* Adds one; what was written before it is seen by whoever finds it counted. */
+__device__ static inline uint32_t arrive(uint32_t *at)
+{
+    uint32_t before;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;"
+                 : "=r"(before)
+                 : "l"(at)
+                 : "memory");
+    return before;
+}
+
+/* The block that comes last knows all ids and makes the plan. The first warp gave this block's. */
 __device__ static void make_plan(const struct router_pick &p)
 {
-    __shared__ uint32_t tokens[PICK_EXPERTS];
-    __shared__ int32_t rows[PICK_EXPERTS];
+    __shared__ struct align_room room;
     __shared__ bool last;
-    __syncthreads();
+    __syncwarp();
     if (threadIdx.x == 0) {
-        __threadfence();
-        last = atomicAdd(&pick_arrivals, 1) == gridDim.x - 1;
+        last = arrive(&pick_arrivals) == gridDim.x - 1;
         if (last) pick_arrivals = 0;
-        __threadfence();
     }
     __syncthreads();
-    if (last) align_sets(p.plan, (int32_t)p.r.top_k, p.r.ids, tokens, rows);
+    if (last) align_sets(p.plan, (int32_t)p.r.top_k, p.r.ids, room);
 }
 
 /* A block a token: every thread a score, then one warp. */
 __global__ static void __launch_bounds__(PICK_EXPERTS)
     pick_kernel(const __grid_constant__ struct router_pick p)
 {
-    __shared__ float score[PICK_EXPERTS], key[PICK_EXPERTS];
-    __shared__ int32_t chosen[PICK_CHOSEN];
+    __shared__ struct pick_room room;
     const struct gpu_router &r = p.r;
     int64_t t = blockIdx.x, e = threadIdx.x;
     float bias = r.bias && e < r.E ? r.bias[e] : 0.0f;
+    uint32_t order = 0;
     let_next_launch();
     wait_for_launch_before();
     if (e < r.E) {
         float logit = p.parts ? add_parts(p, t, e) : r.logits[t * r.E + e],
               s = 1.0f / (1.0f + expf(-logit)), k = s + bias;
-        r.logits[t * r.E + e] = logit;
-        score[e] = s;
-        key[e] = isnan(k) ? -INFINITY : k; /* the least of all */
+        if (p.parts) r.logits[t * r.E + e] = logit;
+        room.score[e] = s;
+        order = order_of(isnan(k) ? -INFINITY : k); /* the least of all */
     }
+    choose(room, order, (int)r.E, (int)r.top_k);
     __syncthreads();
-    if (threadIdx.x < 32) give_choice(r, t, score, key, chosen);
+    if (threadIdx.x < 32) give_choice(r, t, room);
     if (p.plan.pairs == 0) return;
     if (gridDim.x > 1)
         make_plan(p);
     else if (threadIdx.x < 32)
-        plan_one(p.plan, chosen);
+        plan_one(p.plan, room.id);
 }
 
 /* ---- launch ---- */
-
-static enum err_code launch_sum(struct gpu *g, const struct router_sum *p,
-                                const struct router_variant *v, struct err *err)
-{
-    static const struct {
-        int32_t sums;
-        void (*kernel)(const struct router_sum);
-    } rows[] = {{16, sum_kernel<2, 3>}, {32, sum_kernel<4, 2>}};
-    int i = 0;
-    while (rows[i].sums < v->sums) i++;
-    return gpu_launch_early(g, err, "router_sum", v->name,
-                            dim3((unsigned)((p->E + ROWS - 1) / ROWS), (unsigned)p->parts),
-                            dim3(THREADS), 0, rows[i].kernel, *p);
-}
 
 static int parts_of(int64_t E, int64_t H, int *steps)
 {
@@ -322,7 +362,10 @@ static enum err_code make_sums(struct gpu *g, const struct gpu_router *op,
     sum.parts = pick->parts = parts_of(sum.E, sum.H, &sum.steps);
     sum.sums = gpu_new<float>(g, sum.parts * op->T * op->E, "parts of logits", err);
     pick->sums = sum.sums;
-    return sum.sums ? launch_sum(g, &sum, v, err) : err->code;
+    if (!sum.sums) return err->code;
+    return gpu_launch_early(g, err, "router_sum", v->name,
+                            dim3((unsigned)ceil_div(sum.E, ROWS), (unsigned)sum.parts),
+                            dim3(THREADS), 0, sum_kernel, sum);
 }
 
 enum err_code router_few(struct gpu *g, const struct gpu_router *op, const struct router_variant *v,
@@ -331,7 +374,7 @@ enum err_code router_few(struct gpu *g, const struct gpu_router *op, const struc
     struct router_pick pick = {};
     struct gpu_mark m = gpu_mark(g);
     pick.r = *op;
-    if (op->plan && op->T <= LINEAR_FEW) {
+    if (op->plan && op->T <= ALIGN_TOKENS && op->plan->pairs <= ALIGN_PAIRS) {
         op->plan->made = true;
         pick.plan = *op->plan;
     }

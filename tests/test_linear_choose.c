@@ -13,12 +13,14 @@ static struct linear_size size_of(int64_t T, int64_t in)
 {
     return (struct linear_size){.T = T,
                                 .in = in,
+                                .out = 256,
                                 .blocks = 528,
                                 .sms = 132,
                                 .shared = 227 << 10,
                                 .dense = true,
                                 .aligned = true,
                                 .overlap = true,
+                                .wgmma = true,
                                 .lt = true};
 }
 
@@ -45,8 +47,9 @@ static void choices__follow_rows_and_columns__of_dense_products(void **state)
         const char *name;
     } rows[] = {{1, 8, "whole4"},         {8, 1016, "whole4"},        {8, 1024, "ring8"},
                 {1, 7168, "ring8"},       {8, 11872, "ring8"},        {8, 11880, "parts8"},
-                {1, 95200, "ring8"},      {1, 95208, "parts8"},       {9, 7168, "cublaslt"},
-                {4096, 7168, "cublaslt"}, {1, INT32_MAX, "cublaslt"}, {9, 64, "cublaslt"}};
+                {1, 95200, "ring8"},      {1, 95208, "parts8"},       {9, 7168, "cluster"},
+                {64, 7168, "cluster"},    {65, 7168, "cublaslt"},     {9, 64, "cluster"},
+                {4096, 7168, "cublaslt"}, {1, INT32_MAX, "cublaslt"}, {9, INT32_MAX, "cublaslt"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct linear_size s = size_of(rows[i].T, rows[i].in);
         assert_chosen(&s, rows[i].name);
@@ -131,6 +134,41 @@ static void whole_rows__are_for_blocks_that_run_at_once(void **state)
     assert_chosen(&s, "whole4");
 }
 
+/* Whatever is made alone and is large is read as fast by cuBLASLt. */
+static void clusters__are_for_what_is_small__or_not_alone(void **state)
+{
+    (void)state;
+    struct linear_size s = size_of(64, 8192);
+    s.out = 2048; /* 16 times 2^20 elements */
+    assert_chosen(&s, "cluster");
+    s.out++;
+    assert_chosen(&s, "cublaslt");
+    s.joint = true;
+    assert_chosen(&s, "cluster");
+    s.T = 128;
+    assert_chosen(&s, "cluster");
+    s.T = 129;
+    assert_chosen(&s, "cublaslt");
+    s.T = 8;
+    assert_chosen(&s, "ring8");
+}
+
+/* As many blocks as the card has room for at once, of enough steps of 64 columns each. */
+static void clusters__fill_the_card__with_whole_powers_of_two(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t strips, in, blocks;
+    } rows[] = {{70, 7168, 4},  {14, 7168, 8}, {6, 7168, 8},   {33, 7168, 8},  {49, 7168, 8},
+                {50, 7168, 4},  {99, 7168, 4}, {100, 7168, 2}, {198, 7168, 2}, {199, 7168, 1},
+                {112, 2048, 2}, {112, 256, 1}, {1, 64, 1},     {1, 448, 1},    {1, 449, 2},
+                {1, 960, 2},    {1, 961, 4},   {1, 1984, 4},   {1, 1985, 8},   {2560, 7168, 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        assert_int_equal(linear_cluster_of(rows[i].strips, rows[i].in, 132), rows[i].blocks);
+    assert_int_equal(linear_cluster_of(14, 7168, 56), 8);
+    assert_int_equal(linear_cluster_of(14, 7168, 37), 4);
+}
+
 static void choices__do_without__what_the_card_or_the_library_has_not(void **state)
 {
     (void)state;
@@ -144,6 +182,9 @@ static void choices__do_without__what_the_card_or_the_library_has_not(void **sta
     s.in = 1016;
     assert_chosen(&s, "parts4");
     s = size_of(9, 7168);
+    s.wgmma = false;
+    assert_chosen(&s, "cublaslt");
+    assert_refused(&s, "cluster", "no such products");
     s.lt = false;
     assert_chosen(&s, "any");
     assert_refused(&s, "cublaslt", "no algorithm");
@@ -157,8 +198,8 @@ static void choices__do_without__what_the_card_or_the_library_has_not(void **sta
 static void other_matrices__go_to_another_kernel(void **state)
 {
     (void)state;
-    static const char *const few[] = {"ring8", "whole8", "whole4", "parts8", "parts4"};
-    struct linear_size s = size_of(1, 1024), odd = s, heads = s, rows = size_of(9, 1024);
+    static const char *const few[] = {"ring8", "whole8", "whole4", "parts8", "parts4", "cluster"};
+    struct linear_size s = size_of(1, 1024), odd = s, heads = s, rows = size_of(129, 1024);
     s.dense = false;
     odd.aligned = false;
     heads.heads = true;
@@ -172,7 +213,7 @@ static void other_matrices__go_to_another_kernel(void **state)
         assert_refused(&s, few[i], "not dense bf16");
         assert_refused(&odd, few[i], "multiple of 8");
         assert_refused(&heads, few[i], "over heads");
-        assert_refused(&rows, few[i], "more than 8 rows");
+        assert_refused(&rows, few[i], i < 5 ? "more than 8 rows" : "more than 128 rows");
     }
 }
 
@@ -204,6 +245,8 @@ int main(void)
         cmocka_unit_test(rings__fit_a_block__and_two_do_not),
         cmocka_unit_test(whole_rows__are_those_that_fit),
         cmocka_unit_test(whole_rows__are_for_blocks_that_run_at_once),
+        cmocka_unit_test(clusters__are_for_what_is_small__or_not_alone),
+        cmocka_unit_test(clusters__fill_the_card__with_whole_powers_of_two),
         cmocka_unit_test(choices__do_without__what_the_card_or_the_library_has_not),
         cmocka_unit_test(other_matrices__go_to_another_kernel),
         cmocka_unit_test(variants__can_be_forced__each_by_its_name),

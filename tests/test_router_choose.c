@@ -36,8 +36,8 @@ static void choices__follow_the_number_of_tokens(void **state)
     static const struct {
         int64_t T;
         const char *name;
-    } rows[] = {{1, "sum16"},  {16, "sum16"},   {17, "sum32"},  {32, "sum32"},
-                {33, "block"}, {1024, "block"}, {1025, "warp"}, {4096, "warp"}};
+    } rows[] = {{1, "sum16"},    {8, "sum16"},   {9, "block"},
+                {1024, "block"}, {1025, "warp"}, {4096, "warp"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct router_size s = size_of(rows[i].T);
         assert_chosen(&s, rows[i].name);
@@ -60,9 +60,8 @@ static void logits_that_are_there__are_taken(void **state)
 static void sums__serve_so_many_tokens__and_no_more(void **state)
 {
     (void)state;
-    struct router_size s = size_of(16);
+    struct router_size s = size_of(8);
     assert_refused(&(struct router_size){.T = 17, .dense = true}, "sum16", "more tokens");
-    assert_refused(&(struct router_size){.T = 33, .dense = true}, "sum32", "more tokens");
     s.dense = false;
     assert_refused(&s, "sum16", "dense bf16");
     assert_chosen(&s, "block"); /* a linear serves every matrix */
@@ -73,7 +72,7 @@ static void routers__that_a_block_cannot_serve__go_to_a_warp(void **state)
 {
     (void)state;
     struct router_size bad[6];
-    for (size_t i = 0; i < 6; i++) bad[i] = size_of(i % 2 ? 8 : 16);
+    for (size_t i = 0; i < 6; i++) bad[i] = size_of(i % 2 ? 1 : 8);
     bad[0].E = 513;
     bad[1].top_k = 33;
     bad[2].groups = 8;

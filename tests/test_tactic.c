@@ -56,7 +56,7 @@ static void tactics__are_refused__by_verbs_that_run_kernels(void **state)
     cli_refuses(state, ((struct refusal){2, "option --tactic", "linear", "\"few\"", "whole8"}),
                 "op", "linear", "--tactic", "linear=few");
     cli_refuses(state,
-                ((struct refusal){2, "option --tactic", "router", "\"few\"", "sum16, sum32"}), "op",
+                ((struct refusal){2, "option --tactic", "router", "\"few\"", "sum16, block"}), "op",
                 "router", "--tactic", "router=few");
     cli_refuses(state, ((struct refusal){2, "option --tactic", NULL, "\"mma\"", "WHAT=NAME"}), "op",
                 "norm", "--tactic", "mma");

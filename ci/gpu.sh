@@ -361,7 +361,7 @@ sanitized_by() {
 forward fixtures/tiny-k25 --tokens 1,2,3,4,5,6,7 --on gpu --decode-last 2 --out $work/s.st
 forward $mid --tokens $(seq -s , 1 24) --on gpu --decode-last 2 --out $work/s.st
 op --cases fixtures/gpu/sanitizer.txt --on ref,gpu
-op mla.core heads=17,P=128,R=64,V=128,L=512,context=200:0,rows=1:2,block=64,form=absorbed,profile=gpu --on ref,gpu --tactic mla.decode=parts
+op mla.core heads=17,P=128,R=64,V=128,L=512,context=600:0,rows=1:2,block=64,form=absorbed,profile=gpu --on ref,gpu --tactic mla.decode=parts
 generate fixtures/tiny-k25 --tokens 1,2,3 -n 4 --on gpu --draft fixtures/eagle-trained
 EOF
     return "$failures"

@@ -12,8 +12,8 @@ static const struct choice {
 } choices[] = {
     {"mla.prefill", {"wgmma", "mma", NULL}},
     {"mla.decode", /* of compute capability 9.0 */
-     {"parts", "spread64", "spread128", "spread256", "spread512", "spread1024", "spread2048",
-      "spread4096", NULL}},
+     {"whole", "halves", "parts", "eighths", "spread64", "spread128", "spread256", "spread512",
+      "spread1024", "spread2048", "spread4096", NULL}},
     {"linear",
      {"ring8", "whole8", "whole4", "parts8", "parts4", "cluster", "cublaslt", "any", NULL}},
     {"router", {"sum16", "block", "warp", NULL}},

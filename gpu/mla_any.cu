@@ -93,10 +93,11 @@ __global__ static void __launch_bounds__(THREADS) attend_any(struct mla_attend a
 {
     __shared__ struct shared_part s;
     int64_t row = blockIdx.x / a.most, part = blockIdx.x % a.most, head = blockIdx.y;
-    int64_t seen = mla_seen(a, row), tokens = mla_part_tokens(seen);
-    if (part > 0 && part >= mla_parts(seen)) return;
+    int64_t seen = mla_seen(a, row), tokens = mla_part_tokens(a.cut, seen);
+    if (part > 0 && part >= mla_parts(a.cut, seen)) return;
     int before = 0;
-    for (int64_t r = threadIdx.x; r < row; r += THREADS) before += (int)mla_parts(mla_seen(a, r));
+    for (int64_t r = threadIdx.x; r < row; r += THREADS)
+        before += (int)mla_parts(a.cut, mla_seen(a, r));
     int64_t first = block_count(&s, before), number = first + part;
     if (part == 0 && threadIdx.x == 0) a.first[row] = (int32_t)first; /* every head the same */
     if (seen == 0) return;

@@ -18,22 +18,26 @@ float mla_scale(double scale)
 }
 
 /* Exact where the host knows the rows; otherwise what may be. */
-static void count_parts(const struct gpu_rows *r, int64_t first, struct mla_attend *a)
+void mla_cut_rows(struct mla_attend *a, struct mla_cut cut)
 {
-    a->most = r->context_max > 0 ? mla_parts_most(r->context_max) : 1;
+    const struct gpu_rows *r = a->all;
+    a->cut = cut;
+    a->most = r->context_max > 0 ? mla_parts_most(cut, r->context_max) : 1;
     a->parts = a->rows * a->most;
-    a->longest = mla_part_tokens(r->context_max);
+    a->longest = mla_part_tokens(cut, r->context_max);
     a->seen = r->context_max;
+    a->tokens = a->rows * a->seen;
     if (!r->host) return;
     a->most = 1;
-    a->parts = a->longest = a->seen = 0;
-    for (int64_t i = first; i < first + a->rows; i++) {
+    a->parts = a->longest = a->seen = a->tokens = 0;
+    for (int64_t i = a->begin; i < a->begin + a->rows; i++) {
         const int64_t *extra;
         int64_t span = rows_span(r->host, i), extras = rows_extras(r->host, i, &extra);
         int64_t seen = (span > 0 ? span : 0) + extras;
-        int64_t parts = mla_parts(seen), tokens = mla_part_tokens(seen);
+        int64_t parts = mla_parts(cut, seen), tokens = mla_part_tokens(cut, seen);
         if (tokens > seen) tokens = seen;
         a->parts += parts;
+        a->tokens += seen;
         if (parts > a->most) a->most = parts;
         if (tokens > a->longest) a->longest = tokens;
         if (seen > a->seen) a->seen = seen;
@@ -52,7 +56,9 @@ void mla_attend_begin(const struct gpu_mla_core *op, int64_t first, int64_t n, s
     a->span = r->span + first;
     a->extra = r->extra ? r->extra + first * r->extra_max : NULL;
     a->extra_max = r->extra_max;
-    count_parts(r, first, a);
+    a->all = r;
+    a->begin = first;
+    mla_cut_rows(a, mla_cut_usual());
 }
 
 enum err_code gpu_mla_core(struct gpu *g, const struct gpu_mla_core *op, struct err *err)

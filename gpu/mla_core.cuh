@@ -32,11 +32,15 @@ struct mla_attend {
     struct mla_keys keys;
     const bf16 *q, *q_rope; /* steps from row to row and from head to head: */
     int64_t q_row, q_head, rope_row, rope_head;
-    bf16 *y;         /* [rows, heads, W] */
+    bf16 *y;            /* [rows, heads, W] */
+    struct mla_cut cut; /* into parts: the usual one, if the kernel does not choose another */
+    const struct gpu_rows *all; /* host: its rows are these from `begin` on */
+    int64_t begin;
     int64_t parts;   /* host: how many there are, or at most are */
     int64_t most;    /* host: parts of one row, at most */
     int64_t longest; /* host: tokens of one part, at most */
     int64_t seen;    /* host: tokens that one row sees, at most */
+    int64_t tokens;  /* host: that all rows see, or at most see */
     bool overlap; /* host: what the cache and the rows hold was written before the launch before */
     float *part;  /* [parts, heads, W] weighted sums */
     float2 *stat; /* [parts, heads]: t that weights are relative to, sum of weights */
@@ -59,6 +63,8 @@ float mla_scale(double scale);
 /* Rows [first, first + n) of op; widths K and W, keys, queries and y are the caller's to fill. */
 void mla_attend_begin(const struct gpu_mla_core *op, int64_t first, int64_t n,
                       struct mla_attend *a);
+/* Cuts the rows so: also a->parts, most, longest, seen and tokens. */
+void mla_cut_rows(struct mla_attend *a, struct mla_cut cut);
 /* The two forms. */
 enum err_code mla_absorbed(struct gpu *g, const struct gpu_mla_core *op, struct err *err) ERR_USED;
 enum err_code mla_expanded(struct gpu *g, const struct gpu_mla_core *op, struct err *err) ERR_USED;

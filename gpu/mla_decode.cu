@@ -236,8 +236,8 @@ __global__ static void __launch_bounds__(DECODE_THREADS, 1) decode_mma(struct ml
         (struct decode_shared<S> *)(shared + S::QUERY_BYTES + S::STAGE_COUNT * TILE_BYTES);
     plan_parts(a, &sh->plan);
     tell_merge(a, &sh->plan);
-    int items = sh->plan.first[MLA_ROWS] * (((int)a.heads + S::TALL - 1) / S::TALL);
-    for (int item = blockIdx.x; item < items; item += gridDim.x) {
+    int items = first_part(&sh->plan, MLA_ROWS) * (((int)a.heads + S::TALL - 1) / S::TALL);
+    for (int n = 0, item; (item = take_item(n)) < items; n++) {
         attend_part(a, find_part(a, &sh->plan, item, S::TALL), smem_of(shared), sh);
         __syncthreads(); /* before the next part's query overwrites this one's */
     }

@@ -11,25 +11,42 @@
 
 enum { LATENT = 512, BOXES = 9 };
 
-/* Which parts there are: first[r] is the number of row r's first one. In shared memory. */
+/* Which parts there are, in the order in which blocks take them: long ones first. Of the k-th row
+ * in that order: first[k], the number of its first part, and the row in the lowest ROW_BITS;
+ * seen[k], the tokens it sees. In shared memory. */
 struct decode_plan {
-    int first[MLA_ROWS + 1], seen[MLA_ROWS];
+    alignas(16) int seen[MLA_ROWS];
+    uint32_t first[MLA_ROWS + 1];
     int warp[MLA_ROWS / 32];
 };
+enum { ROW_BITS = 8 };
+static_assert(MLA_ROWS <= 1 << ROW_BITS, "a row has a number of so many bits");
 
 /* What a block works on: tokens [begin, end) of what `row` sees, for the heads from `head` on. */
 struct decode_part {
     int row, number, head;
+    int index; /* among the row's parts */
     int begin, end;
     bool single; /* the row's only part */
 };
 
-/* Fills the plan; all threads, at least MLA_ROWS. */
-__device__ static inline void plan_parts(const struct mla_attend &a, struct decode_plan *plan)
+/* Where a row stands in the plan: rows with longer parts are before it, and of those with parts as
+ * long the ones with smaller numbers. plan->seen: the rows' parts, then the row, as one number. */
+__device__ static inline int place_row(const struct decode_plan *plan, int row)
 {
-    int row = threadIdx.x, lane = row % 32, seen = 0, before = 0;
-    if (row < a.rows) seen = (int)mla_seen(a, row);
-    int n = (int)mla_parts(seen), upto = n;
+    int mine = plan->seen[row], place = 0;
+#pragma unroll 8
+    for (int i = 0; i < MLA_ROWS / 4; i++) {
+        int4 x = *(const int4 *)&plan->seen[4 * i];
+        place += (x.x > mine) + (x.y > mine) + (x.z > mine) + (x.w > mine);
+    }
+    return place;
+}
+
+/* Numbers the parts; each thread of a row has those of the place that is its own number. */
+__device__ static inline void number_parts(struct decode_plan *plan, int parts)
+{
+    int row = threadIdx.x, lane = row % 32, before = 0, upto = parts;
     for (int d = 1; d < 32; d *= 2) {
         int x = __shfl_up_sync(0xffffffffu, upto, d);
         if (lane >= d) upto += x;
@@ -37,19 +54,50 @@ __device__ static inline void plan_parts(const struct mla_attend &a, struct deco
     if (lane == 31 && row < MLA_ROWS) plan->warp[row / 32] = upto;
     __syncthreads();
     for (int w = 0; w < row / 32 && w < MLA_ROWS / 32; w++) before += plan->warp[w];
-    if (row < MLA_ROWS) {
-        plan->first[row] = before + upto - n;
-        plan->seen[row] = seen;
-    }
-    if (row == MLA_ROWS - 1) plan->first[MLA_ROWS] = before + upto;
+    if (row < MLA_ROWS) plan->first[row] |= (uint32_t)(before + upto - parts) << ROW_BITS;
+    if (row == MLA_ROWS - 1) plan->first[MLA_ROWS] = (uint32_t)(before + upto) << ROW_BITS;
     __syncthreads();
+}
+
+/* Fills the plan; all threads, at least MLA_ROWS. Where all parts are as long as each other, rows
+ * stay in order. */
+__device__ static inline void plan_parts(const struct mla_attend &a, struct decode_plan *plan)
+{
+    int row = threadIdx.x, seen = row < a.rows ? (int)mla_seen(a, row) : 0, place = row;
+    int tokens = row < a.rows ? (int)mla_part_tokens(a.cut, seen) : 0;
+    int of_first = (int)mla_part_tokens(a.cut, mla_seen(a, 0));
+    bool uneven = row < a.rows && tokens != of_first;
+    if (row < MLA_ROWS) plan->seen[row] = tokens << ROW_BITS | (MLA_ROWS - 1 - row);
+    uneven = __syncthreads_or(uneven);
+    if (uneven && row < MLA_ROWS) place = place_row(plan, row);
+    if (uneven) __syncthreads();
+    if (row < MLA_ROWS) plan->seen[place] = seen, plan->first[place] = (uint32_t)row;
+    if (uneven) __syncthreads();
+    number_parts(plan, row < MLA_ROWS ? (int)mla_parts(a.cut, plan->seen[row]) : 0);
+}
+
+/* The number of the first part of the k-th row, or of all parts. */
+__device__ static inline int first_part(const struct decode_plan *plan, int k)
+{
+    return (int)(plan->first[k] >> ROW_BITS);
+}
+
+__device__ static inline int planned_row(const struct decode_plan *plan, int k)
+{
+    return (int)(plan->first[k] % (1 << ROW_BITS));
 }
 
 /* The merge learns from the first block where the parts of a row begin. */
 __device__ static inline void tell_merge(const struct mla_attend &a, const struct decode_plan *plan)
 {
-    int row = threadIdx.x;
-    if (row < a.rows && blockIdx.x == 0) a.first[row] = plan->first[row];
+    int k = threadIdx.x;
+    if (k < a.rows && blockIdx.x == 0) a.first[planned_row(plan, k)] = first_part(plan, k);
+}
+
+/* The n-th item of this block; from the number of items on there are no more. */
+__device__ static inline int take_item(int n)
+{
+    return mla_deal((int)blockIdx.x, (int)gridDim.x, n);
 }
 
 /* Item i of the work list: parts in order, the blocks of `tall` heads of one part side by side. */
@@ -58,18 +106,19 @@ __device__ static inline struct decode_part find_part(const struct mla_attend &a
                                                       int tall)
 {
     int blocks = ((int)a.heads + tall - 1) / tall, number = item / blocks;
-    int low = 0, high = (int)a.rows; /* first[low] <= number < first[high] */
+    int low = 0, high = (int)a.rows; /* first_part(low) <= number < first_part(high) */
     while (high - low > 1) {
         int middle = (low + high) / 2;
-        if (plan->first[middle] <= number)
+        if (first_part(plan, middle) <= number)
             low = middle;
         else
             high = middle;
     }
-    int seen = plan->seen[low], tokens = (int)mla_part_tokens(seen);
-    int begin = (number - plan->first[low]) * tokens;
+    int seen = plan->seen[low], tokens = (int)mla_part_tokens(a.cut, seen);
+    int index = number - first_part(plan, low), begin = index * tokens;
     int end = begin + tokens < seen ? begin + tokens : seen;
-    return {low, number, item % blocks * tall, begin, end, tokens >= seen};
+    return {planned_row(plan, low), number, item % blocks * tall, index, begin, end,
+            tokens >= seen};
 }
 
 /* Of a row that is being copied: its span and its line of the block table. */
@@ -161,20 +210,38 @@ __device__ static inline int lane_column(void)
     return threadIdx.x % 2 * 8 + threadIdx.x % 4 / 2 * 4;
 }
 
+/* x / sum, rounded once; r: 1 / sum. In a row of them that is a third of the code. */
+__device__ static inline float divide(float x, float sum, float r)
+{
+    float q = x * r;
+    return fmaf(fmaf(-q, sum, x), r, q);
+}
+
+/* Results of one head where trade_columns() would have its sums, two a word. */
+__device__ static inline uint2 trade_results(float sum, float x0, float x1, float y0, float y1)
+{
+    bool odd = threadIdx.x % 2;
+    float r = 1 / sum;
+    uint32_t x = pack_pair(divide(x0, sum, r), divide(x1, sum, r));
+    uint32_t y = pack_pair(divide(y0, sum, r), divide(y1, sum, r));
+    uint32_t got = __shfl_xor_sync(0xffffffffu, odd ? x : y, 1);
+    return odd ? make_uint2(got, y) : make_uint2(x, got);
+}
+
 /* Sixteen columns from `column` on, as trade_columns() takes them. Into y where the part is the
  * row's only one, otherwise into the part. All lanes of a warp. */
 __device__ static inline void put_columns(const struct mla_attend &a,
                                           const struct decode_part &part, int head, int column,
                                           float sum, float x0, float x1, float y0, float y1)
 {
-    float4 v = trade_columns(x0, x1, y0, y1);
     column += lane_column();
-    if (head >= a.heads) return;
     if (part.single) {
-        uint2 packed = make_uint2(pack_pair(v.x / sum, v.y / sum), pack_pair(v.z / sum, v.w / sum));
-        *(uint2 *)(a.y + (part.row * a.heads + head) * LATENT + column) = packed;
+        uint2 v = trade_results(sum, x0, x1, y0, y1);
+        if (head < a.heads) *(uint2 *)(a.y + (part.row * a.heads + head) * LATENT + column) = v;
     } else {
-        *(float4 *)(a.part + ((int64_t)part.number * a.heads + head) * LATENT + column) = v;
+        float4 v = trade_columns(x0, x1, y0, y1);
+        float *to = a.part + ((int64_t)part.number * a.heads + head) * LATENT + column;
+        if (head < a.heads) *(float4 *)to = v;
     }
 }
 

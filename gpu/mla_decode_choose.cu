@@ -1,8 +1,8 @@
-/* mla_decode_choose.cu: which decode kernel of sm_90a serves a launch, and its launch. Contract:
- * gpu/mla_core.cuh. A row has the same bits from one kernel whatever stands beside it; from
- * another, which cuts the row elsewhere, it may have others. The choice is one of time, by the
- * launch's rows, heads and tokens. --tactic mla.decode=NAME forces one; it is refused where it
- * cannot serve. */
+/* mla_decode_choose.cu: which decode kernel of sm_90a serves a launch, in which cut, and its
+ * launch. Contract: gpu/mla_core.cuh. A row has the same bits from one kernel in one cut whatever
+ * stands beside it; from another, which cuts the row elsewhere, it may have others. The choice is
+ * one of time, by the launch's rows, heads and tokens. --tactic mla.decode=NAME forces one; it is
+ * refused where it cannot serve. */
 #include "core/tactic.h"
 
 #include "gpu/launch.cuh"
@@ -12,50 +12,57 @@
 
 #include <string.h>
 
-/* Measured on an H200: parts on 64 heads of 1 to 128 rows of 512 to 8192 tokens, chunks on 8, 16
- * and 64 heads of 1 to 128 rows of 512 to 131072. launch and begin are what is left at no waves and
- * no tiles, step is the slope. Tiles of 64 are as fast as those of 128 where a chunk has several.
- */
+/* Measured on an H200: parts on 64 and 128 heads of 1 to 128 rows of 4096 to 131072 tokens, chunks
+ * on 8, 16 and 64 heads of 1 to 128 rows of 512 to 131072. launch and begin are what is left at no
+ * waves and no tiles, step is the slope, rate what full cards reach. Tiles of 64 are as fast as
+ * those of 128 where a chunk has several. */
 struct variant_row {
     struct decode_variant (*variant)(void);
     const char *tactic;
     struct mla_decode_cost cost;
 };
 
+/* Rows up to 8192 tokens are one, two, four, eight parts; longer ones are cut into more. */
+static const struct mla_cut WHOLE = {0, 13}, HALVES = {1, 12}, PARTS = {2, 11}, EIGHTHS = {3, 10};
+
 static const struct variant_row rows[] = {
-    {mla_variant_parts, "64 heads, 3 tiles of 64 tokens", {"parts", 0, 10, 1.9, 64, 64, 0, 0}},
+    {mla_variant_parts, "64 heads, whole rows", {"whole", 2, 6, 1.65, 4300, 64, 64, 0, 0, WHOLE}},
+    {mla_variant_parts, "64 heads, 2 parts", {"halves", 2, 6, 1.65, 4300, 64, 64, 0, 0, HALVES}},
+    {mla_variant_parts, "64 heads, 4 parts", {"parts", 2, 6, 1.65, 4300, 64, 64, 0, 0, PARTS}},
+    {mla_variant_parts, "64 heads, 8 parts", {"eighths", 2, 6, 1.65, 4300, 64, 64, 0, 0, EIGHTHS}},
     {mla_variant_spread64,
      "16 heads, chunks of 64 tokens",
-     {"spread64", 0.9, 5.7, 1.45, 16, 64, 64, MLA_MAIL}},
+     {"spread64", 0.9, 5.7, 1.45, 4450, 16, 64, 64, MLA_MAIL, {}}},
     {mla_variant_spread128,
      "16 heads, chunks of 128 tokens",
-     {"spread128", 1.1, 3.9, 3.9, 16, 128, 128, MLA_MAIL}},
+     {"spread128", 1.1, 3.9, 3.9, 4450, 16, 128, 128, MLA_MAIL, {}}},
     {mla_variant_spread64,
      "16 heads, chunks of 256 tokens",
-     {"spread256", 0.9, 5.7, 1.45, 16, 64, 256, MLA_MAIL}},
+     {"spread256", 0.9, 5.7, 1.45, 4450, 16, 64, 256, MLA_MAIL, {}}},
     {mla_variant_spread64,
      "16 heads, chunks of 512 tokens",
-     {"spread512", 0.9, 5.7, 1.45, 16, 64, 512, MLA_MAIL}},
+     {"spread512", 0.9, 5.7, 1.45, 4450, 16, 64, 512, MLA_MAIL, {}}},
     {mla_variant_spread64,
      "16 heads, chunks of 1024 tokens",
-     {"spread1024", 0.9, 5.7, 1.45, 16, 64, 1024, MLA_MAIL}},
+     {"spread1024", 0.9, 5.7, 1.45, 4450, 16, 64, 1024, MLA_MAIL, {}}},
     {mla_variant_spread64,
      "16 heads, chunks of 2048 tokens",
-     {"spread2048", 0.9, 5.7, 1.45, 16, 64, 2048, MLA_MAIL}},
+     {"spread2048", 0.9, 5.7, 1.45, 4450, 16, 64, 2048, MLA_MAIL, {}}},
     {mla_variant_spread64,
      "16 heads, chunks of 4096 tokens",
-     {"spread4096", 0.9, 5.7, 1.45, 16, 64, 4096, MLA_MAIL}},
+     {"spread4096", 0.9, 5.7, 1.45, 4450, 16, 64, 4096, MLA_MAIL, {}}},
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
 static struct mla_decode_size size_of(const struct mla_attend *a)
 {
-    return {a->rows, a->heads, a->parts, a->most, a->longest, a->seen};
+    return {a->rows,    a->heads, a->parts,  a->most,
+            a->longest, a->seen,  a->tokens, a->tokens == a->rows * a->seen};
 }
 
-static enum err_code choose(struct gpu *g, const struct mla_decode_size *s, int *best,
-                            struct err *err)
+/* Leaves the rows cut as the variant does it. */
+static enum err_code choose(struct gpu *g, struct mla_attend *a, int *best, struct err *err)
 {
     const char *forced = tactic_forced("mla.decode");
     double least = 0;
@@ -63,15 +70,19 @@ static enum err_code choose(struct gpu *g, const struct mla_decode_size *s, int 
     for (int i = 0; i < ROWS; i++) {
         const struct decode_variant v = rows[i].variant();
         if (forced && strcmp(forced, rows[i].cost.name) != 0) continue;
-        if (!mla_decode_serves(&rows[i].cost, s, g->sms)) continue;
+        if (!rows[i].cost.unit) mla_cut_rows(a, rows[i].cost.cut);
+        const struct mla_decode_size s = size_of(a);
+        if (!mla_decode_serves(&rows[i].cost, &s, g->sms)) continue;
         if (gpu_shared(g, (const void *)v.kernel, "mla_decode_wgmma", (size_t)v.shared, err) !=
             ERR_OK)
             return err->code;
-        double us = mla_decode_microseconds(&rows[i].cost, s, g->sms);
+        double us = mla_decode_microseconds(&rows[i].cost, &s, g->sms);
         if (*best < 0 || us < least) *best = i, least = us;
     }
-    if (*best >= 0) return ERR_OK;
-    return tactic_none("mla.decode", "rows, heads or tokens that it does not serve", err);
+    if (*best < 0)
+        return tactic_none("mla.decode", "rows, heads or tokens that it does not serve", err);
+    if (!rows[*best].cost.unit) mla_cut_rows(a, rows[*best].cost.cut);
+    return ERR_OK;
 }
 
 /* Boxes of 64 entries and 64 columns of the cache. */
@@ -106,8 +117,9 @@ static enum err_code take_scratch(struct gpu *g, struct mla_attend *a, struct er
     int64_t places = spaced ? a->rows * a->most : a->parts;
     a->places = spaced ? a->most : 0;
     a->first = gpu_new<int32_t>(g, a->rows, "parts of rows", err);
-    a->part = gpu_new<float>(g, places * mla_head_blocks(a->heads, 64) * 64 * a->W,
-                             "partial sums of attention", err);
+    if (a->most > 1)
+        a->part = gpu_new<float>(g, places * mla_head_blocks(a->heads, 64) * 64 * a->W,
+                                 "partial sums of attention", err);
     a->stat = gpu_new<float2>(g, places * a->heads, "partial maxima of attention", err);
     return err->code;
 }
@@ -126,17 +138,17 @@ static dim3 grid_of(const struct gpu *g, const struct mla_decode_cost *c,
 
 enum err_code mla_decode_wgmma(struct gpu *g, struct mla_attend *a, struct err *err)
 {
-    const struct mla_decode_size s = size_of(a);
     struct decode_maps maps = {};
     int chosen;
+    if (choose(g, a, &chosen, err) != ERR_OK) return err->code;
+    const struct mla_decode_size s = size_of(a);
     maps.every_lane = g->every_lane;
     maps.paged =
         a->keys.block % MLA_PAGE == 0 && a->keys.entries <= INT32_MAX && map_tiles(a, &maps.tile);
     /* Where the partial results fit the far cache, they stay there if the cache's tiles do not: 32
      * rows of 4096 in 51 us instead of 54; 128 rows of 8192, whose do not, in 346 instead of 337.
      */
-    maps.once = (size_t)(a->parts * a->heads * a->W) * sizeof(float) <= g->l2 / 2;
-    if (choose(g, &s, &chosen, err) != ERR_OK) return err->code;
+    maps.once = a->most > 1 && (size_t)(a->parts * a->heads * a->W) * sizeof(float) <= g->l2 / 2;
     const struct mla_decode_cost *c = &rows[chosen].cost;
     const struct decode_variant v = rows[chosen].variant();
     a->unit = (uint32_t)c->unit;
@@ -147,5 +159,5 @@ enum err_code mla_decode_wgmma(struct gpu *g, struct mla_attend *a, struct err *
     const struct gpu_launch l = {"mla_decode_wgmma",        rows[chosen].tactic, grid_of(g, c, &s),
                                  dim3((unsigned)v.threads), (size_t)v.shared,    a->overlap};
     if (gpu_launch(g, &l, err, v.kernel, *a, maps) != ERR_OK) return err->code;
-    return c->unit ? ERR_OK : mla_decode_merge(g, a, err);
+    return c->unit || a->most <= 1 ? ERR_OK : mla_decode_merge(g, a, err);
 }

@@ -139,7 +139,7 @@ __device__ static void mix_tile(spread_state<PAGES> *state, float (&o)[8][4],
 __device__ static void put_row(const struct spread &b, int row, const float (&o)[8][4],
                                const float (&sum)[2])
 {
-    const struct decode_part part = {row, 0, 0, 0, 0, true};
+    const struct decode_part part = {row, 0, 0, 0, 0, 0, true};
     int head = first_of(b) + threadIdx.x % 32 / 4;
 #pragma unroll
     for (int i = 0; i < 16; i += 2) {

@@ -17,18 +17,22 @@
  *
  * Results of parts are left in the order in which the products hold them (gpu/mla_decode_merge.cu).
  *
- * Measured on an H200, in us (in brackets: two tiles and all queries in shared memory): 64 heads,
- * 128 rows of 8192 336 (345), 32 of 4096 52 (53), one of 131072 77 (92); 128 heads, 128 of 8192 534
- * (630); 16 heads 292 (308). With 128 heads a tile takes 3200 cycles: scores 1400, their way to
- * weights 1400 beside the values (800 with nothing beside), 300 to the next scores. Where a part
- * ends 11000 cycles more are lost: 7000 while all blocks store sums at once. The merge takes 20 of
- * the 336, 42 of the 534.
+ * Measured on an H200, in us (in brackets: before rows could stay whole, 2048 tokens a part): 64
+ * heads, 128 rows of 8192 280 to 287 (340), 16 rows 52 (65), 32 of 4096 53 (53), one of 131072 56
+ * (73); 128 heads, 128 of 8192 447 to 455 (533), 32 of 4096 71 (84). 64 heads, 128 whole rows: all
+ * blocks begin at once, so their queries and first tiles are there after 8 to 11; then the cache is
+ * read at 98 % of what the card can; the last tiles are done at 268 to 280, results 2 later (6, by
+ * the division of the compiler). With 128 heads a tile takes 2900 cycles of a clock that sinks to
+ * 1.7 GHz, its products alone 2180; of 3200, before: scores 1400, their way to weights 1400 beside
+ * the values (800 with nothing beside), 300 to the next scores.
  *
  * Tried, 128 heads, 128 rows of 8192 (in brackets: without): values begun at once, not behind the
  * next scores 571 (543); two blocks of a cluster that bring half of each tile to both 643 (536);
  * pieces of the merge by idle copiers beside the next part 562 (536). No gain: weights by stmatrix,
  * sums of weights under the next products, no fences where tiles are whole, rows of parts found
- * without a search, entries fetched by 256 bytes. Values with weights from registers need 168
+ * without a search, entries fetched by 256 bytes, the first tile's look-ups ahead of the plan.
+ * Parts that their own blocks put together, where each has one, waiting for each other: 64 heads,
+ * 32 rows of 4096 54.5 (54.6), 8 rows 27.3 (25.7). Values with weights from registers need 168
  * registers a mixer, all queries in registers more than 216 a scorer: there are 512 for four
  * warpgroups. Earlier, with two tiles, 64 heads: all parts of a row in one block that adds them up
  * in memory 425 (347); one group that begins the next scores before these weights 496; tiles
@@ -229,8 +233,8 @@ __device__ static void run_scorers(const struct block &b)
     if (blockIdx.x >= items) return;
     load_query(b, part_of(b, blockIdx.x), q);
     take_query(q);
-    for (int item = blockIdx.x; item < items; item += gridDim.x)
-        score_part(b, part_of(b, item), item + (int)gridDim.x, items, q, p);
+    for (int n = 0, item; (item = take_item(n)) < items; n++)
+        score_part(b, part_of(b, item), take_item(n + 1), items, q, p);
 }
 
 /* ---- mixers ---- */
@@ -312,11 +316,23 @@ __device__ static void put(const struct block &b, const struct decode_part &part
     put_row(b, part, o, sum, half);
 }
 
+/* Rows that see nothing are zeros. */
+__device__ static void clear_rows(const struct block &b)
+{
+    int64_t chunks = b.a.heads * LATENT / 8;
+    for (int row = blockIdx.x; row < (int)b.a.rows; row += gridDim.x) {
+        int empty = b.state->plan.seen[row] == 0; /* the one there in the plan */
+        uint4 *y = (uint4 *)(b.a.y + planned_row(&b.state->plan, row) * b.a.heads * LATENT);
+        for (int64_t i = threadIdx.x; empty && i < chunks; i += MIXERS)
+            y[i] = make_uint4(0, 0, 0, 0);
+    }
+}
+
 __device__ static void run_mixers(const struct block &b, int half)
 {
     const int items = items_of(b);
     struct place p = {};
-    for (int item = blockIdx.x; item < items; item += gridDim.x) {
+    for (int n = 0, item; (item = take_item(n)) < items; n++) {
         float o[2][64];
 #pragma unroll
         for (int i = 0; i < 128; i++) o[i / 64][i % 64] = 0;
@@ -328,6 +344,7 @@ __device__ static void run_mixers(const struct block &b, int half)
         }
         put(b, part_of(b, item), o, half);
     }
+    clear_rows(b);
 }
 
 /* ---- all ---- */
@@ -356,9 +373,9 @@ __global__ static void __launch_bounds__(THREADS, 1)
     int role = __shfl_sync(0xffffffffu, (int)threadIdx.x / 128, 0);
     if (smem_of(shared) % 1024) __trap(); /* the swizzle counts from there */
     let_next_launch();
+    const struct block b = {a, maps, smem_of(shared), state};
     if (threadIdx.x == 0) make_barriers(state, maps.every_lane);
     plan_parts(a, &state->plan);
-    const struct block b = {a, maps, smem_of(shared), state};
     if (role < 2) {
         registers_more<160>();
         wait_for_launch_before();

@@ -81,11 +81,11 @@ __device__ static inline int uniform(int x)
     return __shfl_sync(0xffffffffu, x, 0);
 }
 
-/* Items of the work list; this block's are blockIdx.x and every gridDim.x further on. */
+/* Items of the work list; this block's: take_item(). */
 __device__ static inline int items_of(const struct block &b)
 {
     int blocks = ((int)b.a.heads + TALL - 1) / TALL;
-    return uniform(blocks * b.state->plan.first[MLA_ROWS]);
+    return uniform(blocks * first_part(&b.state->plan, MLA_ROWS));
 }
 
 __device__ static inline struct decode_part part_of(const struct block &b, int item)
@@ -104,7 +104,7 @@ __device__ static inline int length_of(const struct block &b, int item)
 __device__ static inline int64_t place_of(const struct block &b, const struct decode_part &part)
 {
     if (!b.a.places) return part.number;
-    return part.row * b.a.places + part.number - b.state->plan.first[part.row];
+    return part.row * b.a.places + part.index;
 }
 
 /* A warp arrives as a whole: all its lanes have done what they tell. */
@@ -174,9 +174,11 @@ __device__ static inline void copy_rows(const struct block &b, const struct plac
     for (int u = 0; u < GROUPS; u++) barrier_arrive_copied(smem_of(&b.state->full[p.tile.slot][u]));
 }
 
-/* Tiles of one part. The next tile's block is looked up one tile ahead. */
+/* Tiles of one part. The next tile's block is looked up one tile ahead. In a block's first part the
+ * second tile is not asked for before the first arrives: all blocks begin at once, and what they
+ * ask for would stand before the queries. */
 __device__ static inline void copy_part(const struct block &b, const struct decode_part &part,
-                                        struct place &p)
+                                        struct place &p, bool first)
 {
     struct decode_row row = find_row(b.a, part.row);
     uint32_t size = (uint32_t)b.a.keys.block;
@@ -184,6 +186,7 @@ __device__ static inline void copy_part(const struct block &b, const struct deco
     int next = part.begin + TOKENS <= whole_end ? row.table[part.begin / size] : 0;
     for (int token = part.begin; token < part.end; token += TOKENS, next_tile(p)) {
         int base = next;
+        if (first && token == part.begin + TOKENS) barrier_wait(smem_of(&b.state->full[0][0]), 0);
         if (token + 2 * TOKENS <= whole_end) next = row.table[(token + TOKENS) / size];
         if (token + TOKENS <= whole_end) {
             copy_whole(b, p, base * (int)size + (int)(token % size));
@@ -199,7 +202,8 @@ __device__ static inline void run_copiers(const struct block &b)
 {
     const int items = items_of(b);
     struct place p = {};
-    for (int item = blockIdx.x; item < items; item += gridDim.x) copy_part(b, part_of(b, item), p);
+    for (int n = 0, item; (item = take_item(n)) < items; n++)
+        copy_part(b, part_of(b, item), p, n == 0);
 }
 
 #endif

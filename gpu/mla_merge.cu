@@ -27,7 +27,7 @@ __device__ static void merge_columns(const float *part, int64_t step, const floa
 __global__ static void __launch_bounds__(THREADS) merge_parts(struct mla_attend a, int done)
 {
     int64_t row = blockIdx.y, head = blockIdx.x, step = a.heads * a.W;
-    int n = (int)mla_parts(mla_seen(a, row)); /* rows were there before the parts' launch */
+    int n = (int)mla_parts(a.cut, mla_seen(a, row)); /* rows were there before the parts' launch */
     let_next_launch();
     wait_for_launch_before();
     if (n >= 1 && n <= done) return;

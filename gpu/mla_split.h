@@ -1,12 +1,13 @@
 /* mla_split.h: how the tokens that a row sees are cut into parts which run side by side and are
  * merged in ascending order; shared by the kernels and by what the host knows of them.
  *
- * The cut depends on the number of tokens seen and on nothing else: not on the other rows of a
+ * A cut depends on the number of tokens seen and on nothing else: not on the other rows of a
  * batch, the number of heads, or the device. A row therefore has the same bits alone and in any
- * batch that the same kernel serves. The price: what would be one part in a full batch is up to
- * MLA_PARTS, whose partial sums are written and read once more. With 8 parts of at most 1024 one
- * context of 4096 takes 26 us instead of 42 on an H200, and 32 of them 71 instead of 61: full
- * batches were preferred. Test: tests/test_mla_split.c */
+ * batch that the same kernel serves with the same cut. There are several cuts, and which one a
+ * launch takes is a choice of time: more parts fill the card with fewer rows, but their partial
+ * sums are written and read once more. 64 heads, 128 rows of 8192 in one, two, four or eight parts
+ * each take 287, 315, 342, 395 us on an H200; 16 rows 208, 112, 66, 52. Test:
+ * tests/test_mla_split.c */
 #ifndef ASSAY_GPU_MLA_SPLIT_H
 #define ASSAY_GPU_MLA_SPLIT_H
 
@@ -19,36 +20,66 @@
 #endif
 
 enum {
-    MLA_PAGE = 64,       /* tokens of a kernel's tile; a part is a whole number of them */
-    MLA_PARTS = 4,       /* of a context between the two limits */
-    MLA_PART_MIN = 256,  /* tokens: less is not worth a merge */
-    MLA_PART_MAX = 2048, /* tokens: more parts than MLA_PARTS from a context of 8192 on */
-    MLA_CHUNKED = 4096,  /* tokens that chunks of one unit cover */
+    MLA_PAGE = 64,      /* tokens of a kernel's tile; a part is a whole number of them */
+    MLA_PART_MIN = 256, /* tokens: less is not worth a merge */
+    MLA_CHUNKED = 4096, /* tokens that chunks of one unit cover */
 };
 
-/* Tokens of every part but the last, for a row that sees `seen`. */
-MLA_BOTH static inline int64_t mla_part_tokens(int64_t seen)
+/* A cut into parts of like length: 2^halvings of them, but each at least MLA_PART_MIN and at most
+ * 2^longest tokens. Contexts are below 2^31. */
+struct mla_cut {
+    int32_t halvings, longest;
+};
+
+/* Four parts, and more from a context of 8192 on. */
+MLA_BOTH static inline struct mla_cut mla_cut_usual(void)
 {
-    int64_t pages = (seen + MLA_PARTS * MLA_PAGE - 1) / (MLA_PARTS * MLA_PAGE);
-    int64_t tokens = pages * MLA_PAGE;
+    const struct mla_cut cut = {2, 11};
+    return cut;
+}
+
+/* Parts that a longest part asks for. */
+MLA_BOTH static inline uint32_t mla_long_parts(struct mla_cut cut, uint32_t seen)
+{
+    return (seen + (1u << cut.longest) - 1) >> cut.longest;
+}
+
+/* Tokens of every part but the last, for a row that sees `seen`. Blocks begin with this: it divides
+ * only where it must. */
+MLA_BOTH static inline int64_t mla_part_tokens(struct mla_cut cut, int64_t seen)
+{
+    uint32_t n = (uint32_t)seen, few = 1u << cut.halvings, many = mla_long_parts(cut, n);
+    uint32_t tokens = many > few ? (n + many - 1) / many : (n + few - 1) >> cut.halvings;
+    tokens = (tokens + MLA_PAGE - 1) / MLA_PAGE * MLA_PAGE;
     if (tokens < MLA_PART_MIN) return MLA_PART_MIN;
-    return tokens > MLA_PART_MAX ? MLA_PART_MAX : tokens;
+    return tokens;
 }
 
 /* Parts of a row that sees `seen` tokens; 0 for none. */
-MLA_BOTH static inline int64_t mla_parts(int64_t seen)
+MLA_BOTH static inline int64_t mla_parts(struct mla_cut cut, int64_t seen)
 {
     if (seen <= 0) return 0;
-    int64_t tokens = mla_part_tokens(seen);
-    return (seen + tokens - 1) / tokens;
+    uint32_t few = 1u << cut.halvings, many = mla_long_parts(cut, (uint32_t)seen);
+    uint32_t tokens = (uint32_t)mla_part_tokens(cut, seen), parts = many > few ? many : few;
+    if (tokens == MLA_PART_MIN) return (seen + MLA_PART_MIN - 1) / MLA_PART_MIN;
+    while ((parts - 1) * tokens >= (uint32_t)seen) parts--; /* whole pages left none for the last */
+    return parts;
 }
 
 /* The most parts of any row that sees up to `context` tokens. */
-MLA_BOTH static inline int64_t mla_parts_most(int64_t context)
+MLA_BOTH static inline int64_t mla_parts_most(struct mla_cut cut, int64_t context)
 {
-    if (context <= MLA_PARTS * MLA_PART_MIN) return mla_parts(context);
-    int64_t long_ones = (context + MLA_PART_MAX - 1) / MLA_PART_MAX;
-    return long_ones > MLA_PARTS ? long_ones : MLA_PARTS;
+    int64_t few = INT64_C(1) << cut.halvings;
+    if (context <= few * MLA_PART_MIN) return mla_parts(cut, context);
+    int64_t many = mla_long_parts(cut, (uint32_t)context);
+    return many > few ? many : few;
+}
+
+/* Which of the items in order, long ones first, is the n-th of one of `blocks` blocks: they are
+ * dealt out by turns, forth and back, so that all blocks have about as much. */
+MLA_BOTH static inline int mla_deal(int block, int blocks, int n)
+{
+    return n * blocks + (n % 2 ? blocks - 1 - block : block);
 }
 
 /* Chunks: the cut of gpu/mla_decode_spread.cu, in units of `unit` tokens, a divisor of MLA_CHUNKED

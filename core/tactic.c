@@ -8,7 +8,7 @@
 /* The choices that there are, and the kernels of each: an engine's, which makes them. */
 static const struct choice {
     const char *what;
-    const char *names[12]; /* ends with NULL */
+    const char *names[16]; /* ends with NULL */
 } choices[] = {
     {"mla.prefill", {"wgmma", "mma", NULL}},
     {"mla.decode", /* of compute capability 9.0 */
@@ -18,8 +18,8 @@ static const struct choice {
      {"ring8", "whole8", "whole4", "parts8", "parts4", "cluster", "cublaslt", "any", NULL}},
     {"router", {"sum16", "block", "warp", NULL}},
     {"moe", /* of packed experts */
-     {"apart8", "two8", "stream8", "stream16", "stream32", "gather", "wgmma", "mma8", "mma16",
-      "mma32", "mma64", NULL}},
+     {"fused", "apart8", "two8", "stream8", "stream16", "stream32", "gather", "wgmma", "mma8",
+      "mma16", "mma32", "mma64", NULL}},
 };
 
 enum { CHOICES = sizeof choices / sizeof choices[0] };

@@ -1,6 +1,6 @@
 /* moe.cu: op moe on the device; see moe.cuh. Steps: permutation (moe_align.cu), gate and up with
  * SwiGLU, down (moe_gemm.cu, moe_stream.cu, moe_gemm_large.cu, moe_any.cu), sum (moe_combine.cu).
- */
+ * For the fewest tokens all of it is moe_fused.cu. */
 #include "gpu/moe_parts.cuh"
 
 #include "core/matrix.h"
@@ -14,18 +14,22 @@
 
 /* The variant for a step of packed experts; --tactic moe=NAME forces one. NULL: it is refused. */
 static const struct moe_variant *variant_for(const struct gpu *g, const struct gpu_experts *x,
-                                             int64_t pairs, struct err *err)
+                                             int64_t T, int64_t top_k, struct err *err)
 {
     const char *why;
     struct moe_size s = {};
-    s.pairs = pairs;
+    s.T = T;
+    s.pairs = T * top_k;
     s.E = x->all;
     s.H = x->H;
+    s.I = x->I;
     s.strips = moe_w13_rows(x->I) / MOE_TILE_ROWS;
     s.sms = g->sms;
+    s.shared = (int64_t)g->shared_max;
     s.has[MOE_MMA] = true;
     s.has[MOE_STREAM] = moe_has_stream(g);
     s.has[MOE_LARGE] = moe_has_large(g);
+    s.has[MOE_FUSED] = moe_has_stream(g);
     const struct moe_variant *v = moe_choose(&s, tactic_forced("moe"), &why);
     if (!v) (void)tactic_none("moe", why, err);
     return v;
@@ -168,8 +172,9 @@ static enum err_code run_moe(struct gpu *g, const struct gpu_moe *op, struct err
 {
     const struct gpu_experts *x = op->experts;
     struct moe_plan plan;
-    const struct moe_variant *how = x->packed ? variant_for(g, x, op->T * op->top_k, err) : NULL;
+    const struct moe_variant *how = x->packed ? variant_for(g, x, op->T, op->top_k, err) : NULL;
     if (x->packed && !how) return err->code;
+    if (how && how->kernel == MOE_FUSED) return moe_fused_run(g, op, err);
     int64_t wide_I = x->packed ? moe_pad(x->I, MOE_TILE_K) : x->I;
     int64_t wide_H = x->packed ? moe_pad(x->H, MOE_TILE_K) : x->H;
     /* moe_stream.cu counts 16-byte pieces of the rows it reads in 32 bits. */
@@ -190,7 +195,7 @@ static enum err_code run_moe(struct gpu *g, const struct gpu_moe *op, struct err
 enum err_code gpu_moe_plan(struct gpu *g, const struct gpu_experts *x, int64_t T, int64_t top_k,
                            struct moe_plan *out, struct err *err)
 {
-    const struct moe_variant *how = x->packed ? variant_for(g, x, T * top_k, err) : NULL;
+    const struct moe_variant *how = x->packed ? variant_for(g, x, T, top_k, err) : NULL;
     if (x->packed && !how) return err->code;
     return moe_plan_new(g, T, top_k, x->E, how ? how->cap : MOE_CAP_MMA, out, err);
 }

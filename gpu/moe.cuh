@@ -6,8 +6,10 @@
  * Packed experts: every product of a row runs through k in ascending steps of 16 in one float32
  * accumulator, whichever kernel makes it, so a row's bits do not depend on the other rows, on T or
  * on the routing of others. This rests on mma.sync and wgmma adding alike, which was tested on an
- * H200 and is not documented; between cards of different generations bits may differ. Which kernel:
- * gpu/moe_choose.h, by T * top_k / E, or --tactic moe=NAME; experts of other formats have one
+ * H200 and is not documented; between cards of different generations bits may differ. One kernel
+ * is apart, moe_fused.cu, which serves the fewest tokens of narrow experts: it adds chunks of k, so
+ * a row alone may have other bits than in a batch that another kernel takes. Which kernel:
+ * gpu/moe_choose.h, by T, top_k and sizes, or --tactic moe=NAME; experts of other formats have one
  * kernel and no choice. */
 #ifndef ASSAY_GPU_MOE_CUH
 #define ASSAY_GPU_MOE_CUH
@@ -64,7 +66,8 @@ struct gpu_moe {
 struct moe_plan;
 enum err_code gpu_moe_plan(struct gpu *g, const struct gpu_experts *x, int64_t T, int64_t top_k,
                            struct moe_plan *out, struct err *err) ERR_USED;
-/* Permutation, both grouped products, SwiGLU, combine. No host reads: may be captured. */
+/* Permutation, both grouped products, SwiGLU, combine. No host reads: may be captured. One at a
+ * time on a device: the launches of moe_fused.cu share what passes between their blocks. */
 enum err_code gpu_moe(struct gpu *g, const struct gpu_moe *op, struct err *err) ERR_USED;
 
 #endif

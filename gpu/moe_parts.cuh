@@ -61,6 +61,8 @@ enum err_code moe_product_large(struct gpu *g, const struct moe_product *p, bool
 /* out: the rows of the permuted order in that order; x [T, ld], ld a multiple of 64. */
 enum err_code moe_swizzle(struct gpu *g, const struct moe_plan *p, const bf16 *x, int64_t ld,
                           bf16 *out, struct err *err) ERR_USED;
+/* All of op moe of packed experts, in one launch and without a plan. */
+enum err_code moe_fused_run(struct gpu *g, const struct gpu_moe *op, struct err *err) ERR_USED;
 /* Whether this build and this card have them. */
 bool moe_has_stream(const struct gpu *g);
 bool moe_has_large(const struct gpu *g);

@@ -1,9 +1,11 @@
 /* test_moe_choose.c: which kernel serves the products of packed experts: what each refuses, what is
- * taken at which number of rows on which card, and that --tactic can force every one. */
+ * taken at which number of rows on which card, and that --tactic can force every one; and how the
+ * kernel for the fewest tokens divides its memory. */
 #include "tests/support.h"
 
 #include "core/tactic.h"
 #include "gpu/moe_choose.h"
+#include "gpu/moe_fused.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,12 +13,26 @@
 /* `rows` an expert of 384 of hidden size 7168, intermediate 2048, on a card with every kernel. */
 static struct moe_size size_of(int64_t rows)
 {
-    return (struct moe_size){.pairs = rows * 384,
+    return (struct moe_size){.T = rows * 48,
+                             .pairs = rows * 384,
                              .E = 384,
                              .H = 7168,
+                             .I = 2048,
                              .strips = 64,
                              .sms = 132,
-                             .has = {true, true, true}};
+                             .shared = 227 << 10,
+                             .has = {true, true, true, true}};
+}
+
+/* `tokens` of eight experts of intermediate I. */
+static struct moe_size tokens_of(int64_t tokens, int64_t I)
+{
+    struct moe_size s = size_of(1);
+    s.T = tokens;
+    s.pairs = 8 * tokens;
+    s.I = I;
+    s.strips = 2 * I / 64;
+    return s;
 }
 
 static void assert_chosen(const struct moe_size *s, const char *name)
@@ -67,8 +83,7 @@ static void choices__do_without__what_the_card_has_not(void **state)
 static void two_launches__are_chosen__where_each_strip_has_a_block(void **state)
 {
     (void)state;
-    struct moe_size s = size_of(1);
-    s.pairs = 8; /* one token */
+    struct moe_size s = tokens_of(1, 2048);
     assert_chosen(&s, "apart8");
     s.sms = 127; /* 512 strips, 508 blocks */
     assert_chosen(&s, "stream8");
@@ -76,22 +91,71 @@ static void two_launches__are_chosen__where_each_strip_has_a_block(void **state)
     assert_chosen(&s, "apart8");
 }
 
-/* Tokens of which each has eight experts; a shard has eight strips of w13. */
 static void two_strips_at_once__are_chosen__where_every_block_has_work_twice(void **state)
 {
     (void)state;
     static const struct {
-        int64_t tokens, strips;
+        int64_t tokens, I;
         const char *name;
-    } rows[] = {{1, 64, "apart8"},  {2, 64, "stream8"}, {4, 64, "stream8"},
-                {16, 64, "two8"},   {256, 64, "two8"},  {1, 8, "apart8"},
-                {16, 8, "stream8"}, {64, 8, "stream8"}, {256, 8, "two8"}};
+    } rows[] = {{1, 2048, "apart8"},  {2, 2048, "stream8"}, {4, 2048, "stream8"},
+                {16, 2048, "two8"},   {256, 2048, "two8"},  {4, 256, "apart8"},
+                {16, 256, "stream8"}, {64, 256, "stream8"}, {256, 256, "two8"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct moe_size s = size_of(1);
-        s.pairs = 8 * rows[i].tokens;
-        s.strips = rows[i].strips;
+        const struct moe_size s = tokens_of(rows[i].tokens, rows[i].I);
         assert_chosen(&s, rows[i].name);
     }
+}
+
+/* Up to three strips of w13 on two multiprocessors. */
+static void one_launch__is_chosen__where_multiprocessors_are_more_than_strips(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t tokens, I;
+        const char *name;
+    } rows[] = {{1, 256, "fused"}, {3, 256, "fused"},  {4, 256, "apart8"},
+                {1, 768, "fused"}, {2, 768, "apart8"}, {1, 1024, "apart8"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct moe_size s = tokens_of(rows[i].tokens, rows[i].I);
+        assert_chosen(&s, rows[i].name);
+    }
+    struct moe_size s = tokens_of(3, 256);
+    s.sms = 127; /* 192 strips, 190.5 for these */
+    assert_chosen(&s, "apart8");
+    s = tokens_of(1, 256);
+    s.has[MOE_FUSED] = false;
+    assert_chosen(&s, "apart8");
+}
+
+/* Why, in words, and that the choice then goes on to the next. */
+static void one_launch__is_refused__for_what_it_has_no_room_for(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t tokens, pairs, H, I, shared;
+        const char *why;
+    } rows[] = {{5, 5, 7168, 64, 227 << 10, "4 tokens"},
+                {1, 33, 7168, 64, 227 << 10, "32 experts"},
+                {4, 32, 7168, 520, 227 << 10, "16384 activations"},
+                {1, 8, 7168, 2112, 227 << 10, "16384 activations"},
+                {1, 8, 65537, 64, 1 << 30, "shared memory"},
+                {4, 32, 16384, 64, 227 << 10, "shared memory"},
+                {1, 8, 7168, 256, 99 << 10, "shared memory"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct moe_size s = tokens_of(1, 256);
+        const char *why;
+        s.T = rows[i].tokens;
+        s.pairs = rows[i].pairs;
+        s.H = rows[i].H;
+        s.I = rows[i].I;
+        s.shared = rows[i].shared;
+        assert_null(moe_choose(&s, "fused", &why));
+        assert_non_null(strstr(why, rows[i].why));
+        assert_chosen(&s, "apart8");
+    }
+    struct moe_size s = tokens_of(4, 512);
+    const char *why;
+    assert_non_null(moe_choose(&s, "fused", &why));
 }
 
 /* Many rows of a tile that two blocks read at most are not copied into order first. */
@@ -129,7 +193,8 @@ static void names__say_the_family_and_the_rows_of_a_tile(void **state)
     (void)state;
     static const char *const families[][3] = {[MOE_MMA] = {"mma"},
                                               [MOE_STREAM] = {"stream", "two", "apart"},
-                                              [MOE_LARGE] = {"wgmma", "gather"}};
+                                              [MOE_LARGE] = {"wgmma", "gather"},
+                                              [MOE_FUSED] = {"fused"}};
     for (int i = 0; i < MOE_VARIANTS; i++) {
         const struct moe_variant *v = &moe_variants[i];
         size_t digits = strcspn(v->name, "0123456789");
@@ -147,6 +212,18 @@ static void names__say_the_family_and_the_rows_of_a_tile(void **state)
     }
 }
 
+/* Where a token's columns stand: each lane has its operands of a tile together, in the order of the
+ * steps of k, as the weights have them. */
+static void fused__words_of_a_row__are_the_operands_of_the_lanes(void **state)
+{
+    (void)state;
+    for (uint32_t column = 0; column < 192; column += 2) {
+        uint32_t tile = column / 64, step = column % 64 / 16, half = column % 16 / 8;
+        uint32_t lane = column % 8 / 2;
+        assert_int_equal(fused_word_at(column / 2), 32 * tile + 8 * lane + 2 * step + half);
+    }
+}
+
 /* Whatever the rows: each variant can be forced, and --tactic knows exactly their names. */
 static void variants__can_be_forced__each_by_its_name(void **state)
 {
@@ -160,7 +237,8 @@ static void variants__can_be_forced__each_by_its_name(void **state)
         snprintf(text, sizeof text, "moe=%s", moe_variants[i].name);
         assert_int_equal(tactic_force(text, &err), ERR_OK);
         for (int64_t rows = 1; rows <= 4096; rows *= 8) {
-            const struct moe_size s = size_of(rows);
+            const struct moe_size s =
+                moe_variants[i].kernel == MOE_FUSED ? tokens_of(1 + rows % 4, 256) : size_of(rows);
             assert_ptr_equal(moe_choose(&s, tactic_forced("moe"), &why), &moe_variants[i]);
         }
     }
@@ -174,9 +252,12 @@ int main(void)
         cmocka_unit_test(choices__do_without__what_the_card_has_not),
         cmocka_unit_test(two_launches__are_chosen__where_each_strip_has_a_block),
         cmocka_unit_test(two_strips_at_once__are_chosen__where_every_block_has_work_twice),
+        cmocka_unit_test(one_launch__is_chosen__where_multiprocessors_are_more_than_strips),
+        cmocka_unit_test(one_launch__is_refused__for_what_it_has_no_room_for),
         cmocka_unit_test(rows_are_gathered__where_few_blocks_read_them),
         cmocka_unit_test(widths_that_are_no_multiple_of_8__go_to_another_kernel),
         cmocka_unit_test(names__say_the_family_and_the_rows_of_a_tile),
+        cmocka_unit_test(fused__words_of_a_row__are_the_operands_of_the_lanes),
         cmocka_unit_test(variants__can_be_forced__each_by_its_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

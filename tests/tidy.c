@@ -302,7 +302,7 @@ static const struct arrow arrows[] = {
     {"tests/test_mla_prefill_order.c", {"core/", "gpu/mla_prefill_order.h", "tests/"}},
     {"tests/test_moe_pack.c", {"core/", "gpu/moe_pack.h", "gpu/moe_tiles.h", "tests/"}},
     {"tests/test_moe_scale.c", {"core/", "gpu/moe_scale.h", "tests/"}},
-    {"tests/test_moe_choose.c", {"core/", "gpu/moe_choose.h", "tests/"}},
+    {"tests/test_moe_choose.c", {"core/", "gpu/moe_choose.h", "gpu/moe_fused.h", "tests/"}},
     {"tests/test_linear_choose.c", {"core/", "gpu/linear_choose.h", "tests/"}},
     {"tests/test_router_choose.c", {"core/", "gpu/router_choose.h", "tests/"}},
     {"tests/test_transport.c", {"core/", "gpu/transport.h", "tests/"}},

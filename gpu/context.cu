@@ -279,6 +279,15 @@ static enum err_code choose_device(struct gpu *g, struct err *err)
     return ERR_OK;
 }
 
+/* A driver that does not know the question has no answer that matters: no. */
+static bool shared_by_mps(int device)
+{
+    int mps = 0;
+    if (cudaDeviceGetAttribute(&mps, cudaDevAttrMpsEnabled, device) == cudaSuccess) return mps != 0;
+    (void)cudaGetLastError();
+    return false;
+}
+
 static enum err_code read_properties(struct gpu *g, struct err *err)
 {
     cudaDeviceProp prop;
@@ -292,6 +301,7 @@ static enum err_code read_properties(struct gpu *g, struct err *err)
     g->minor = prop.minor;
     g->shared_max = prop.sharedMemPerBlockOptin;
     g->l2 = (size_t)prop.l2CacheSize;
+    g->mps = shared_by_mps(g->device);
     cudaError_t code = cudaFuncGetAttributes(&has, probe_code);
     if (code == cudaSuccess) return ERR_OK;
     (void)cudaGetLastError();

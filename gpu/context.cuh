@@ -71,6 +71,7 @@ struct gpu {
     int major, minor;  /* compute capability */
     size_t shared_max; /* dynamic shared memory that a block may ask for */
     size_t l2;         /* bytes */
+    bool mps;          /* other processes run on it at the same time, under MPS */
     char name[64];
     cudaStream_t stream;
     cublasLtHandle_t lt;

@@ -75,8 +75,8 @@ struct linear_variant {
  *     8192 ->  7168         34.2   32.8   32.5     36.1               50.3   53.8     35.5
  * One row of the shared expert, gate and up `whole8` and down behind them: 30.3 with down `whole8`
  * too, 32.2 with `parts8`; so of one or two rows it is not mixed. Of several rows cuBLASLt makes
- * wide products faster, but with other bits for a row than it has alone, on which those who verify
- * drafts rely: up to LINEAR_FEW rows it is not asked.
+ * wide products faster, but with other bits for a row than it has alone: up to LINEAR_FEW rows, as
+ * those who verify drafts have, it is not asked.
  *
  * More rows, the same measure; joint: gate, up and router in one launch, which cuBLASLt makes in
  * three and a SwiGLU, q_a and kv_a in one or two:

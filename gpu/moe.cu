@@ -26,6 +26,7 @@ static const struct moe_variant *variant_for(const struct gpu *g, const struct g
     s.strips = moe_w13_rows(x->I) / MOE_TILE_ROWS;
     s.sms = g->sms;
     s.shared = (int64_t)g->shared_max;
+    s.mps = g->mps;
     s.has[MOE_MMA] = true;
     s.has[MOE_STREAM] = moe_has_stream(g);
     s.has[MOE_LARGE] = moe_has_large(g);
@@ -61,6 +62,7 @@ static const bf16 *widened(struct gpu *g, const struct gpu_moe *op, int64_t ld, 
     if (!y || GPU_LAUNCH(g, err, "moe_widen", "", dim3((unsigned)(g->sms * 8)), dim3(256), 0,
                          moe_widen, op->T, H, ld, op->x, y) != ERR_OK)
         return NULL;
+    g->fresh = true; /* where the plan is older, products read it before they wait */
     return y;
 }
 

@@ -49,7 +49,7 @@ int64_t gpu_expert_bytes(int64_t H, int64_t I, bool packed, const struct expert 
 struct gpu_moe {
     int64_t T, top_k;
     const bf16 *x;        /* [T, H] */
-    const int32_t *ids;   /* device [T, top_k] ascending in a row; -1: no expert (padding) */
+    const int32_t *ids;   /* device [T, top_k] ascending in a row, each once; -1: none (padding) */
     const float *weights; /* device [T, top_k] */
     const struct gpu_experts *experts;
     const struct moe_plan *plan; /* NULL, or of these ids where it is made; then a launch lies

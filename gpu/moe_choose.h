@@ -36,6 +36,7 @@ struct moe_size {
     int64_t strips;        /* of w13 */
     int64_t sms;           /* multiprocessors */
     int64_t shared;        /* bytes of shared memory that a block may have */
+    bool mps;              /* other processes run on the card at the same time */
     bool has[MOE_KERNELS]; /* the build and the card */
 };
 
@@ -88,6 +89,8 @@ enum { MOE_VARIANTS = sizeof moe_variants / sizeof moe_variants[0] };
 static inline const char *moe_fused_refuses(const struct moe_size *s)
 {
     const struct fused_size size = {(int32_t)s->T, (int32_t)s->pairs, (int32_t)s->H, (int32_t)s->I};
+    /* Its blocks wait for each other: those of two processes may each have half of the card. */
+    if (s->mps) return "a card shared by MPS, where its blocks may not all run at once";
     if (s->T > FUSED_TOKENS) return "more than 4 tokens";
     if (s->pairs > FUSED_PAIRS) return "more than 32 experts of all tokens";
     if (s->pairs * moe_pad(s->I, MOE_TILE_K) / 2 > FUSED_WORDS)

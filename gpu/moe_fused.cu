@@ -13,8 +13,8 @@
  * in a word with the number of the launch, and who needs one looks until the number is there: one
  * way through the cache instead of the three of a counter (stores, count, loads). All blocks must
  * run at the same time for that: one a multiprocessor. Weights of w2 are on their way meanwhile.
- * The number is that of the launches of this kernel so far, which the first block advances when
- * every block has read it. No plan is needed: a warp lists the experts.
+ * The number is that of the launches of this kernel so far (mod 2^32: days of them), which the
+ * first block advances when every block has read it. No plan is needed: a warp lists the experts.
  *
  * A row's bits do not depend on the other rows, T or the routing of others; they are not those of
  * the other kernels, which add k in one chain.

@@ -45,8 +45,11 @@ struct moe_stream_job {
     int32_t run[2];  /* strips of a task */
     uint32_t *ready; /* of the plan */
     enum stream_phase phase;
-    bool planned; /* the plan was there before the launch before began, and that is all that w13
-                     reads */
+    /* The plan was there before the launch before began, and that is all that w13 reads. That
+     * launch lets this one begin only when it has waited itself, as the project's kernels do;
+     * cuBLASLt's are launched without programmatic dependence, so that they begin when the plan is
+     * done. */
+    bool planned;
     bool every_lane;
 };
 

@@ -156,6 +156,12 @@ static void one_launch__is_refused__for_what_it_has_no_room_for(void **state)
     struct moe_size s = tokens_of(4, 512);
     const char *why;
     assert_non_null(moe_choose(&s, "fused", &why));
+    s.mps = true;
+    assert_null(moe_choose(&s, "fused", &why));
+    assert_non_null(strstr(why, "shared by MPS"));
+    s = tokens_of(1, 256);
+    s.mps = true;
+    assert_chosen(&s, "apart8");
 }
 
 /* Many rows of a tile that two blocks read at most are not copied into order first. */

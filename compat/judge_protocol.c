@@ -29,12 +29,15 @@ static const char *dotted(struct judge_run *r, const struct api_def *d)
     return judge_path_dotted(r, d->path);
 }
 
-static bool has_metaclass(const struct api_mro *mro)
+/* Other than `but`; NULL: any. */
+static bool has_metaclass(const struct api_mro *mro, const char *but)
 {
     for (int i = 0; i < mro->classes; i++) {
         const struct api_class *c = mro->class_[i]->class_;
         for (int k = 0; k < c->keywords; k++) {
-            if (strcmp(c->keyword[k].name, "metaclass") == 0) return true;
+            if (strcmp(c->keyword[k].name, "metaclass") == 0 &&
+                !(but && strcmp(judge_last_part(c->keyword[k].value), but) == 0))
+                return true;
         }
     }
     return false;
@@ -59,15 +62,9 @@ void judge_constructed(struct frame *f, const struct api_def *c, int line)
     const struct api_def *list[API_MRO];
     struct api_mro mro;
     struct api_attribute at;
-    bool open = false, other = false; /* a metaclass that nobody knows */
+    bool open = false;
     api_mro(r->api, c, &mro);
-    for (int i = 0; i < mro.classes; i++) {
-        const struct api_class *k = mro.class_[i]->class_;
-        for (int j = 0; j < k->keywords; j++)
-            other |= strcmp(k->keyword[j].name, "metaclass") == 0 &&
-                     strcmp(judge_last_part(k->keyword[j].value), "ABCMeta") != 0;
-    }
-    if (other || mro.unknown) return;
+    if (has_metaclass(&mro, "ABCMeta") || mro.unknown) return;
     api_attribute(r->api, c, "__new__", true, &at); /* may make something else */
     if (at.found == API_FOUND && at.origin == API_FROM_MEMBER) return;
     int n = api_abstract(r->api, c, list, &open);
@@ -87,7 +84,7 @@ const struct value *judge_enum_item(struct frame *f, const struct value *v,
     struct api_mro mro;
     if (v->kind != VALUE_CLASS || index->kind != VALUE_STR) return NULL;
     api_mro(f->run->api, v->class_, &mro);
-    if (!(mro.traits & API_TRAIT_ENUM) || has_metaclass(&mro)) return NULL;
+    if (!(mro.traits & API_TRAIT_ENUM) || has_metaclass(&mro, NULL)) return NULL;
     return judge_attr_of(f, v, index->text, line, NULL, false);
 }
 
@@ -141,7 +138,7 @@ void judge_caught(struct frame *f, const struct expr *type)
     if (v->kind == VALUE_CLASS) {
         api_mro(f->run->api, v->class_, &mro);
         bool other = mro.outsides == 0 && mro.traits == 0 && !mro.unknown && !mro.broken;
-        d = other && !has_metaclass(&mro) ? v->class_ : NULL;
+        d = other && !has_metaclass(&mro, NULL) ? v->class_ : NULL;
     }
     if (d)
         judge_find_broken(f, JUDGE_ATTRIBUTE, dotted(f->run, d), type->line, d,

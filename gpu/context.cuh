@@ -30,6 +30,13 @@
 
 typedef __nv_bfloat16 bf16;
 
+#ifdef __CUDACC__
+__device__ static inline float round_bf16(float x)
+{
+    return __bfloat162float(__float2bfloat16_rn(x));
+}
+#endif
+
 enum { GPU_CHUNKS = 64, GPU_STAGES = 4 };
 static const size_t GPU_STAGE_BYTES = (size_t)4 << 20;
 

@@ -126,7 +126,7 @@ __device__ static inline void add_slots(const struct attention &p, const float2 
 #pragma unroll
     for (int u = 0; u < AHEAD; u++) {
         float w = entry[u] < 0 ? 0.0f : weight(score[u], max);
-        float rounded = __bfloat162float(__float2bfloat16_rn(w));
+        float rounded = round_bf16(w);
         own.sum += w;
 #pragma unroll
         for (int i = 0; i < PAIRS; i++) {

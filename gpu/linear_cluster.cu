@@ -203,11 +203,6 @@ __device__ static inline void add_blocks(uint32_t at, int blocks, float (&sum)[4
     }
 }
 
-__device__ static inline float rounded(float x)
-{
-    return __bfloat162float(__float2bfloat16_rn(x));
-}
-
 /* Four columns of a token's y. */
 __device__ static inline void put(const struct cluster_part &part, int64_t token, int64_t column,
                                   const float (&v)[4])
@@ -250,7 +245,7 @@ __device__ static inline void give_all(const struct cluster_job &j, const float 
         int64_t column = (int64_t)strip * (part.gated ? HALF : STRIP) + row;
         if (part.gated) {
 #pragma unroll
-            for (int k = 0; k < 4; k++) low[k] = swiglu_of(rounded(low[k]), rounded(high[k]));
+            for (int k = 0; k < 4; k++) low[k] = swiglu_of(round_bf16(low[k]), round_bf16(high[k]));
         } else {
             put(part, token, column + HALF, high);
         }

@@ -74,8 +74,7 @@ __device__ static inline void give(const struct few &p, const struct few_part &p
     float y = add_warps<WARPS>(sums, token, r);
     if (part.up) {
         float up = add_warps<WARPS>(sums, token, r + ROWS / 2);
-        y = swiglu_of(__bfloat162float(__float2bfloat16_rn(y)),
-                      __bfloat162float(__float2bfloat16_rn(up)));
+        y = swiglu_of(round_bf16(y), round_bf16(up));
     }
     put(part, token * part.out + out, y);
 }

@@ -111,7 +111,7 @@ __global__ static void __launch_bounds__(THREADS) attend_any(struct mla_attend a
         float next = fmaxf(largest, block_max(&s, t));
         float keep = mla_exp2(largest - next);
         float p = (int)threadIdx.x < n ? mla_exp2(t - next) : 0.0f;
-        s.score[threadIdx.x] = __bfloat162float(__float2bfloat16_rn(p)); /* RP_PROB */
+        s.score[threadIdx.x] = round_bf16(p); /* RP_PROB */
         total = total * keep + block_sum(&s, p);
         add_values(a, &s, head, n, keep, from == begin, sums);
         largest = next;

@@ -79,11 +79,6 @@ enum err_code moe_combine(struct gpu *g, const struct gpu_moe *op, const struct 
                           const bf16 *rows, struct err *err) ERR_USED;
 
 #ifdef __CUDACC__
-__device__ static inline float round_bf16(float x)
-{
-    return __bfloat162float(__float2bfloat16_rn(x));
-}
-
 /* gate and up round first, silu(gate) * up once: profile gpu. __expf is within 2^-21 of exp where
  * it neither over- nor underflows (|x| < 87), the division within 2^-22 (the exact one is 45
  * instructions with a branch a value): far below the rounding to bf16. */
